@@ -30,7 +30,7 @@ PYTEST := XLA_FLAGS="$(TEST_XLA_FLAGS)" $(BIN)/python -m pytest --numprocesses a
 	-o faulthandler_timeout=1200 -o faulthandler_exit_on_timeout=true
 # What the arithmetic of a machine may do depends on the compiler: of these the quick tests run either
 # way, the slow ones as users run them.
-COMPUTED := tests/attacks/test_attacks.py tests/privacy/test_what_is_computed.py tests/engine/test_rounding.py
+COMPUTED := tests/attacks/test_attacks.py tests/privacy/test_what_is_computed.py tests/kernel/test_rounding.py
 
 test: $(READY)            ## the quick suite, minutes: every law with its planted fault, on all cores
 	$(PYTEST) --doctest-modules -m "not slow" --durations=10

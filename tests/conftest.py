@@ -25,9 +25,7 @@ from taciturn.kernel.records import pack
 from taciturn.problems import (
     L2,
     Logistic,
-    NoRegulariser,
     Problem,
-    WholeSpace,
     public_facts,
 )
 from taciturn.training import Request, StructureRequest, divide, proposal_for, train
@@ -52,6 +50,12 @@ def batch_of(oracle, shard, key):
     words = jax.random.bits(key, (oracle.sampling.words(rows),), jax.numpy.uint64)
     drawn = oracle.sampling.draw(words, rows, jax.numpy.sum(shard.mask))
     return shard if drawn is None else gathered(shard, drawn)
+
+
+def packed(features, targets, parts, **changes):
+    """These rows divided among agents, of norm 1 at most and in double precision if not said."""
+    how = {"record_norm": 1.0, "precision": "float64", "enforce": "clip"} | changes
+    return pack(features, targets, parts, **how)
 
 
 def make_shards(*, agents=4, records=12, features=3, seed=0, precision="float64", classes=None):
@@ -85,15 +89,21 @@ def make_algorithm(name, problem):
 
 
 def make_plan(name, shards, *, problem=None, terms=None, rounds=6, clip=1.0, precision="float64"):
-    problem = problem or Problem(Logistic(), NoRegulariser(), WholeSpace())
+    problem = problem or Problem(Logistic())
     return plan(
-        public_facts(problem, shards, clip=clip),
-        make_algorithm(name, problem),
-        (Gradient(problem.loss, clip),),
-        terms or make_terms(),
-        rounds=rounds,
-        precision=precision,
-    )
+        public_facts(problem, shards, clip=clip), make_algorithm(name, problem),
+        (Gradient(problem.loss, clip),), terms or make_terms(), rounds=rounds, precision=precision,
+    )  # fmt: skip
+
+
+def plan_of(algorithm, shards, oracles=None, terms=None, *, clip=1.0, problem=None, **more):
+    """The plan of an algorithm in the precision of these records; it asks for their gradient."""
+    problem = problem or algorithm.problem
+    more = {"rounds": 6, "precision": shards.stacked.features.dtype.name} | more
+    return plan(
+        public_facts(problem, shards, clip=clip), algorithm,
+        oracles or (Gradient(problem.loss, clip),), terms or make_terms(), **more,
+    )  # fmt: skip
 
 
 # what rounding answers to a lattice costs a plan of full batches, at most: 2^-21 of the noise and
@@ -176,7 +186,6 @@ QUICK_SETS = {
     "test_bad_input_is_one_line_and_charges_nothing": 1,
     "test_a_batch_of_all_records_is_the_mean_over_them_also_for_larger_agents": 1,
     "test_a_broken_oracle_is_seen": 0,
-    "test_a_centre_that_is_mostly_noise_is_warned_of": 0,
     "test_a_coordinator_killed_after_the_end_tells_it_to_all_who_missed_it": 0,
     "test_a_coordinator_that_lost_everything_has_the_rounds_said_again": 0,
     "test_a_dependency_that_nothing_imports_is_caught": 0,
@@ -189,28 +198,17 @@ QUICK_SETS = {
     "test_a_generated_table_ends_in_a_model_or_in_one_line": 0,
     "test_a_long_list_of_categories_costs_no_more_than_its_rows": 0,
     "test_a_message_of_more_than_answers_and_a_wrong_bound_are_seen": 0,
-    "test_a_method_without_its_correction_does_not_pass_as_converged": 1,
-    "test_a_model_around_a_centre_predicts_as_it_was_tested": 0,
     "test_a_model_of_no_use_does_not_look_like_a_success": 0,
-    "test_a_model_on_bins_tells_what_no_line_can_and_predicts_as_it_was_tested": 0,
     "test_a_neighbour_that_sends_two_messages_for_a_round_is_refused": 0,
     "test_a_plan_that_promises_less_than_the_model_0_says_so_and_what_helps": 0,
     "test_a_proposal_comes_without_other_options": 2,
     "test_a_proposal_for_other_records_trains_nothing": 2,
-    "test_a_proposal_with_features_plans_and_trains_the_same": 0,
-    "test_a_quick_setting_gives_what_was_recorded": 0,
     "test_a_record_more_in_a_batch_moves_no_other_record": 0,
-    "test_a_rule_that_sees_the_query_alone_lets_a_far_set_drown_a_step": 0,
     "test_a_run_by_whole_steps_is_that_by_messages_but_for_rounding": 1,
-    "test_a_runtime_with_other_batches_is_told_apart": 1,
-    "test_a_saturating_problem_reaches_the_bound": 3,
-    "test_a_set_far_from_a_small_query_does_not_drown_a_step": 0,
-    "test_a_snapshot_with_less_noise_than_planned_releases_nothing": 0,
     "test_a_sound_algorithm_is_consistent_and_its_bound_is_nearly_attained": 1,
     "test_a_spreadsheet_to_predict_is_told_to_be_saved_otherwise": 0,
     "test_a_table_in_which_one_of_the_public_labels_occurs_is_trained_on": 1,
     "test_a_token_for_the_turn_of_another_holder_is_refused": 0,
-    "test_all_arms_have_equal_gradient_noise_but_for_the_rounding_of_steps": 0,
     "test_amplification_claimed_for_a_full_batch_is_caught": 1,
     "test_an_answer_without_a_planned_question_is_a_violation_in_the_replay": 0,
     "test_an_estimator_does_not_repeat_a_cell_of_the_features": 1,
@@ -218,100 +216,56 @@ QUICK_SETS = {
     "test_audit_in_words_is_consistent_where_every_layer_is": 0,
     "test_audit_reports_what_every_layer_saw": 0,
     "test_batches_are_drawn_afresh_where_there_is_no_noise": 1,
-    "test_bins_of_a_bounds_file_are_planned_trained_shown_and_predicted": 0,
-    "test_both_runtimes_add_up_the_same_whole_steps": 0,
-    "test_both_runtimes_agree_and_the_ledger_is_the_planned_one": 0,
-    "test_both_runtimes_draw_the_same_from_a_stream": 0,
     "test_bounds_from_the_data_make_the_certificate_conditional": 0,
     "test_bounds_that_differ_in_the_last_place_are_other_facts": 0,
     "test_calibrated_noise_fits_the_budget_and_slightly_less_does_not": 1,
-    "test_clipped_coefficients_are_bounded_with_rounding_included": 1,
     "test_colluders_bring_the_attack_on_the_sum_back_to_the_claim": 0,
     "test_columns_are_kept_and_others_passed_over_when_asked": 1,
     "test_digests_of_proposal_and_plan_are_the_same_in_another_process": 0,
     "test_each_planted_fault_is_seen_by_the_layers_that_should_see_it": 3,
     "test_every_declared_dependency_is_imported_by_somebody": 0,
     "test_every_number_survives_the_way_through_json": 0,
-    "test_every_star_method_has_a_centre_or_says_why_not": 0,
-    "test_every_update_is_a_question_in_the_ledger": 0,
-    "test_every_value_of_an_answer_is_drawn_and_none_of_what_is_not_asked": 4,
     "test_exactly_the_answers_that_can_reach_an_agent_move_what_it_hears": 1,
     "test_features_have_their_names_and_norm_one": 1,
     "test_honest_residuals_pass_as_often_as_promised": 1,
     "test_in_a_folder_that_cannot_be_written_to_nothing_is_charged": 0,
-    "test_its_constants_are_the_largest_weight_times_those_of_the_loss_and_hold": 1,
-    "test_local_updates_run_on_rows_around_a_centre": 0,
     "test_margins_are_those_of_rational_arithmetic": 1,
     "test_metrics_on_private_records_appear_only_in_their_own_file": 0,
     "test_more_privacy_loss_than_the_account_has_is_no_acceptance": 0,
-    "test_neither_the_order_of_the_rows_nor_their_blocks_move_a_bit": 0,
-    "test_no_batch_key_is_a_noise_key_or_another_batchs": 0,
     "test_no_bounded_change_moves_an_answer_beyond_its_bound": 1,
-    "test_no_neighbour_moves_a_batch_gradient_beyond_its_bound_and_some_reach_it": 1,
-    "test_no_neighbour_moves_a_difference_beyond_its_bound_and_some_reach_it": 1,
     "test_no_neighbour_moves_an_answer_by_more_than_its_bound": 2,
-    "test_no_neighbour_moves_the_gradient_beyond_its_bound": 3,
-    "test_no_neighbour_moves_the_projected_step_beyond_its_bound": 2,
-    "test_no_neighbour_moves_the_statistics_beyond_the_bound_and_some_reach_it": 2,
-    "test_no_neighbour_moves_the_step_beyond_its_bound_however_early_it_stops": 3,
     "test_no_order_of_summation_moves_an_answer_beyond_its_bound": 2,
     "test_no_query_makes_rounding_move_an_answer_beyond_its_bound": 1,
     "test_no_record_moves_a_gradient_beyond_the_planned_bound_however_wild": 1,
-    "test_no_record_moves_a_question_beyond_its_bound_around_any_centre": 1,
-    "test_no_record_moves_an_answer_beyond_its_bound_around_any_centre": 1,
     "test_no_row_is_longer_than_its_bound_around_any_centre": 1,
     "test_no_true_divergence_exceeds_the_curve": 2,
-    "test_no_two_answers_share_words_and_what_is_not_asked_draws_none": 2,
-    "test_noise_keeps_shape_and_dtype_under_jit_and_vmap": 1,
     "test_of_scores_that_know_nothing_few_pass_as_ranking_and_the_error_is_the_permuted_one": 0,
     "test_on_a_lattice_an_answer_costs_more_than_in_real_numbers_and_a_finer_one_less": 1,
-    "test_one_question_in_float32_stays_in_float32": 1,
     "test_only_pictures_of_a_published_data_set_are_kept": 1,
-    "test_permuted_agents_give_the_permuted_run": 1,
-    "test_pictures_train_on_scattering_coefficients": 0,
     "test_plain_sums_do_depend_on_the_order_of_the_rows": 2,
     "test_planning_reads_no_record": 1,
-    "test_planning_without_records_knows_the_same_columns_and_norm": 0,
     "test_predict_reads_a_file_in_the_form_of_the_training": 0,
     "test_progress_counts_every_round": 1,
     "test_published_sampled_gaussian_numbers": 1,
     "test_sampled_gaussian_answers_lie_in_a_numerical_sandwich": 1,
-    "test_several_blocks_give_the_bits_of_one": 1,
-    "test_sums_are_certified_at_the_messages_value_and_never_credited": 0,
     "test_sums_of_whole_steps_keep_their_noise_and_sums_of_rounded_messages_do_not": 1,
-    "test_targets_outside_the_losss_domain_cannot_break_the_bound_of_the_step": 1,
-    "test_the_answer_is_the_gradient_on_rows_around_the_centre": 0,
-    "test_the_certificate_composes_each_question_at_its_own_noise_and_rate": 0,
     "test_the_closed_form_is_the_maximum_that_an_optimiser_finds": 3,
-    "test_the_coefficient_is_the_derivative_of_the_value": 2,
-    "test_the_coefficient_matches_central_differences": 1,
     "test_the_curve_is_nowhere_above_the_published_one": 3,
     "test_the_exact_value_is_that_of_brute_force_which_catches_a_wrong_neighbour_set": 1,
     "test_the_folder_holds_results_plan_state_and_a_page_that_draws_the_network": 0,
-    "test_the_gap_falls_as_the_budget_grows_and_that_of_the_printed_form_stays": 0,
     "test_the_gaps_of_the_noise_do_not_tell_two_data_sets_apart": 1,
     "test_the_model_of_an_abandoned_run_is_released_only_if_the_proposal_said_so": 0,
     "test_the_observer_of_sums_learns_what_is_certified_and_no_less": 0,
     "test_the_other_commands_never_show_a_traceback_either": 0,
     "test_the_precision_of_one_draw_is_not_reset_by_another_thread": 0,
     "test_the_proposal_of_an_estimator_reads_back_as_itself": 1,
-    "test_the_published_un_noised_restart_is_caught": 0,
     "test_the_python_of_a_page_runs_as_printed": 0,
     "test_the_replay_sees_what_travels_on_every_edge": 2,
     "test_the_test_error_is_that_of_the_model_counted_by_hand": 0,
-    "test_the_two_runtimes_agree_to_1e_10": 2,
     "test_train_prints_one_json_object_and_warnings_on_stderr": 0,
-    "test_value_and_coefficient_are_those_of_the_loss_times_the_weight_of_the_class": 1,
-    "test_weights_above_1_would_break_the_bound_and_the_search_sees_it": 0,
     "test_weights_go_from_the_command_line_to_the_model_file": 0,
     "test_what_is_written_is_read_again": 0,
-    "test_with_a_regulariser_at_the_agents_both_runtimes_run_under_noise_and_agree": 0,
-    "test_without_noise_admm_reaches_the_optimum": 2,
     "test_without_noise_and_seed_batches_are_drawn_all_the_same": 1,
-    "test_without_noise_dp_admm_reaches_the_optimum": 2,
-    "test_without_noise_it_reaches_the_constrained_optimum": 1,
-    "test_without_noise_relay_and_gossip_reach_the_certified_optimum": 2,
-    "test_without_noise_sadmm_reaches_the_certified_optimum_of_every_structure": 1,
     "test_without_noise_the_noisy_gradient_keeps_its_proven_rate": 2,
     "test_without_noise_three_classes_are_the_regularised_multinomial_optimum": 0,
 }
@@ -354,4 +308,4 @@ def shards():
 
 @pytest.fixture
 def ridge_problem():
-    return Problem(Logistic(), L2(0.1), WholeSpace())
+    return Problem(Logistic(), L2(0.1))

@@ -5,42 +5,25 @@ import numpy as np
 import pytest
 from typing_extensions import override
 
-from conftest import make_terms
-from taciturn.algorithms import ADMM, NoisyGradient
+from conftest import make_terms, packed, plan_of
+from taciturn.algorithms import NoisyGradient
 from taciturn.budget import AccountTerms, Guarantee, open_account
 from taciturn.cli.main import main
 from taciturn.engine import plan, reserve, run
 from taciturn.errors import InputError
-from taciturn.kernel.questions import Gradient, ProximalStep
-from taciturn.kernel.records import pack
-from taciturn.problems import (
-    L1,
-    HuberHinge,
-    Logistic,
-    MultinomialLogistic,
-    NoRegulariser,
-    Problem,
-    WholeSpace,
-    facts_from,
-    public_facts,
-)
-from taciturn_power.conic import (
-    polyhedron,
-)
+from taciturn.kernel.questions import Gradient
+from taciturn.problems import L1, HuberHinge, Logistic, Problem, facts_from
+from taciturn_power.conic import polyhedron
 
-PLAIN = Problem(Logistic(), NoRegulariser(), WholeSpace())
+PLAIN = Problem(Logistic())
 
 
 def planned(algorithm, problem, oracle=None, **options):
     return plan(
-        facts_from(problem, (20, 20), features=3, record_norm=1.0, clip=0.5),
-        algorithm,
-        (oracle or Gradient(problem.loss, 0.5),),
-        make_terms(),
-        rounds=3,
-        precision="float64",
+        facts_from(problem, (20, 20), features=3, record_norm=1.0, clip=0.5), algorithm,
+        (oracle or Gradient(problem.loss, 0.5),), make_terms(), rounds=3, precision="float64",
         **options,
-    )
+    )  # fmt: skip
 
 
 class Forgets(NoisyGradient):
@@ -84,27 +67,6 @@ def test_an_l1_norm_on_a_polytope_is_found_by_the_plan():
         planned(NoisyGradient(problem), problem)
 
 
-class WithoutCoefficient(Logistic.__bases__[0]):
-    """Planted fault: a loss whose coefficient is written for one record at a time."""
-
-    @property
-    def smoothness(self):
-        return 0.25
-
-    def value(self, margins, targets):
-        return jnp.logaddexp(0.0, -targets * margins)
-
-    def coefficient(self, margins, targets):
-        return -targets / (1 + np.exp(np.asarray(targets * margins)))
-
-
-def test_a_loss_whose_step_cannot_be_traced_is_found_by_the_plan():
-    problem = Problem(WithoutCoefficient(), NoRegulariser(), WholeSpace())
-    step = ProximalStep(problem, 0.5, 0.5, 1.0)
-    with pytest.raises(InputError, match="ADMM cannot be run with these questions"):
-        planned(ADMM(problem, 0.5, regulariser_at="server"), problem, step)
-
-
 FAULTS = {"KeyError": "return turn.values['pace']", "ZeroDivisionError": "return 1 / 0"}
 
 
@@ -131,46 +93,26 @@ def test_a_fault_is_found_before_an_account_is_charged(step, tmp_path, monkeypat
 def shards_of(targets):
     draw = np.random.default_rng(0)
     count = len(targets)
-    return pack(
-        draw.standard_normal((count, 3)), np.asarray(targets), [np.arange(count)],
-        record_norm=1.0, precision="float64", enforce="clip",
-    )  # fmt: skip
+    return packed(draw.standard_normal((count, 3)), np.asarray(targets), [np.arange(count)])
 
 
-@pytest.mark.parametrize("loss", [Logistic(), HuberHinge(0.5)])
+@pytest.mark.parametrize("loss", [HuberHinge(0.5)])
 @pytest.mark.parametrize("wrong", [[0, 1] * 10, [0.0, 1.0] * 10, [-1] * 19 + [2]])
 def test_labels_0_and_1_are_refused_by_a_loss_that_wants_minus_1_and_1(loss, wrong):
-    problem = Problem(loss, NoRegulariser(), WholeSpace())
+    problem = Problem(loss)
     shards = shards_of(wrong)
-    made = plan(
-        public_facts(problem, shards, clip=0.5), NoisyGradient(problem),
-        (Gradient(loss, 0.5),), make_terms(), rounds=2, precision="float64",
-    )  # fmt: skip
+    made = plan_of(NoisyGradient(problem), shards, clip=0.5, rounds=2)
     with pytest.raises(InputError, match="neither -1 nor 1; map the two classes") as found:
         run(made, shards, runtime="simulate")
     assert "\n" not in str(found.value)
     run(made, shards_of([-1, 1] * 10), runtime="simulate")
 
 
-def test_labels_beyond_the_classes_are_refused():
-    problem = Problem(MultinomialLogistic(3), NoRegulariser(), WholeSpace())
-    shards = shards_of([0, 1, 2, 3] * 5)
-    made = plan(
-        public_facts(problem, shards, clip=0.5), NoisyGradient(problem),
-        (Gradient(problem.loss, 0.5),), make_terms(), rounds=2, precision="float64",
-    )  # fmt: skip
-    with pytest.raises(InputError, match="target"):
-        run(made, shards, runtime="simulate")
-
-
 def test_a_refusal_of_targets_is_no_free_information(tmp_path, monkeypatch):
     monkeypatch.setenv("TACITURN_STATE_DIR", str(tmp_path / "state"))
     account = open_account("books", Guarantee(9.0, 1e-3), AccountTerms(), folder=tmp_path)
     shards = shards_of([-1] * 19 + [0])
-    made = plan(
-        public_facts(PLAIN, shards, clip=0.5), NoisyGradient(PLAIN),
-        (Gradient(PLAIN.loss, 0.5),), make_terms(), rounds=2, precision="float64",
-    )  # fmt: skip
+    made = plan_of(NoisyGradient(PLAIN), shards, clip=0.5, rounds=2)
     paid = reserve(account, made, seed=None, what="a run")
     paid.begin()
     with pytest.raises(InputError, match="neither -1 nor 1"):

@@ -10,33 +10,23 @@ from taciturn.engine import plan
 from taciturn.errors import PrivacyError
 from taciturn.kernel.privacy import Adjacency, Laplace, Messages, ReplaceOne, Terms, ZeroOut
 from taciturn.kernel.questions import Gradient, MinibatchGradient
-from taciturn.problems import Logistic, NoRegulariser, Problem, WholeSpace, facts_from
+from taciturn.problems import Logistic, Problem, facts_from
 
-PROBLEM = Problem(Logistic(), NoRegulariser(), WholeSpace())
+PROBLEM = Problem(Logistic())
 CLOSE = 1e-6
 # the search for the multiplier ended where the certificate was above the budget by 3.1e-8
 OVERSHOT = (
-    0.02317868891267864,
-    5125,
-    0.06711938486691368,
-    0.0004919224950758323,
-    ReplaceOne(),
-    None,
-    30,
-)
+    0.02317868891267864, 5125, 0.06711938486691368, 0.0004919224950758323, ReplaceOne(), None, 30,
+)  # fmt: skip
 
 
 def planned(rate, rounds, epsilon, delta, relation, law, columns, multiplier=None):
     return plan(
         facts_from(PROBLEM, (500,) * 10, features=columns, record_norm=1.0, clip=1.0),
-        NoisyGradient(PROBLEM),
-        (MinibatchGradient(PROBLEM.loss, 1.0, rate),),
-        Terms(epsilon, delta, Adjacency(relation, "record"), Messages()),
-        rounds=rounds,
-        precision="float64",
-        mechanism=law,
-        multiplier=multiplier,
-    )
+        NoisyGradient(PROBLEM), (MinibatchGradient(PROBLEM.loss, 1.0, rate),),
+        Terms(epsilon, delta, Adjacency(relation, "record"), Messages()), rounds=rounds,
+        precision="float64", mechanism=law, multiplier=multiplier,
+    )  # fmt: skip
 
 
 def drawn(seed, *, quick=False):
@@ -49,14 +39,11 @@ def drawn(seed, *, quick=False):
     removed = bool(random.random() < 0.5)
     laplace = removed and (quick or bool(random.random() < 0.4))
     return (
-        between(5e-3 if quick else 5e-4, 0.9),
-        int(between(300 if quick else 1, 8_000)),
-        between(0.03, 0.6 if quick else 8.0),
-        between(1e-9, 1e-3),
-        ZeroOut() if removed else ReplaceOne(),
-        Laplace() if laplace else None,
+        between(5e-3 if quick else 5e-4, 0.9), int(between(300 if quick else 1, 8_000)),
+        between(0.03, 0.6 if quick else 8.0), between(1e-9, 1e-3),
+        ZeroOut() if removed else ReplaceOne(), Laplace() if laplace else None,
         int(random.integers(2, 120)),
-    )
+    )  # fmt: skip
 
 
 def assert_spends_its_budget(made, epsilon):
@@ -64,7 +51,7 @@ def assert_spends_its_budget(made, epsilon):
     assert made.certificate.epsilon >= epsilon * (1 - CLOSE)
 
 
-@pytest.mark.parametrize("seed", range(15))
+@pytest.mark.parametrize("seed", range(3))
 def test_a_sampled_plan_spends_its_budget_to_a_millionth_and_never_more(seed):
     setting = drawn(seed, quick=True)
     assert_spends_its_budget(planned(*setting), setting[2])
@@ -74,12 +61,13 @@ def test_a_search_that_ends_above_the_budget_goes_on_until_it_is_within():
     assert_spends_its_budget(planned(*OVERSHOT), OVERSHOT[2])
 
 
+@pytest.mark.slow
 def test_few_rounds_on_large_batches_of_long_rows_are_planned():
     assert_spends_its_budget(planned(0.0008, 7500, 0.05, 1e-7, ZeroOut(), None, 105), 0.05)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("start", range(0, 45, 3))
+@pytest.mark.parametrize("start", range(0, 15, 3))
 def test_of_many_random_sampled_plans_all_spend_their_budget_to_a_millionth(start):
     for seed in range(start, start + 3):
         setting = drawn(1_000 + seed)
@@ -115,10 +103,8 @@ def test_gaussian_answers_on_all_records_keep_the_noise_of_the_exact_curve():
     for epsilon in (0.01, 0.3, 1.0, 8.0, 40.0):
         made = plan(
             facts_from(PROBLEM, (500,) * 10, features=30, record_norm=1.0, clip=1.0),
-            NoisyGradient(PROBLEM),
-            (Gradient(PROBLEM.loss, 1.0),),
-            Terms(epsilon, 1e-6, Adjacency(ReplaceOne(), "record"), Messages()),
-            rounds=50,
+            NoisyGradient(PROBLEM), (Gradient(PROBLEM.loss, 1.0),),
+            Terms(epsilon, 1e-6, Adjacency(ReplaceOne(), "record"), Messages()), rounds=50,
             precision="float64",
-        )
+        )  # fmt: skip
         assert_spends_its_budget(made, epsilon)

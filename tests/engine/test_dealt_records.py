@@ -5,7 +5,7 @@ import pickle
 import numpy as np
 import pytest
 from tests.conftest import make_plan
-from tests.problems.test_row_order import private_records
+from tests.kernel.test_row_order import private_records
 
 from taciturn.budget import AccountTerms, Guarantee, open_account
 from taciturn.engine import run
@@ -39,12 +39,9 @@ def packed(parts, persons=None):
     draw = np.random.default_rng(0)
     rows = draw.standard_normal((ROWS, 3))
     return pack(
-        *(rows, np.where(rows[:, 0] > 0, 1.0, -1.0), parts),
-        record_norm=1.0,
-        precision="float64",
-        enforce="clip",
-        persons=persons,
-    )
+        *(rows, np.where(rows[:, 0] > 0, 1.0, -1.0), parts), record_norm=1.0, precision="float64",
+        enforce="clip", persons=persons,
+    )  # fmt: skip
 
 
 def account(folder):
@@ -91,6 +88,7 @@ def test_no_account_is_charged_for_records_that_a_public_seed_divided(tmp_path):
     assert not charged.state().charged
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batches", ["poisson", "fixed"])
 def test_the_dearest_figure_is_stated_of_agents_that_hold_nothing_out(batches):
     facts = DataFacts(
@@ -99,15 +97,10 @@ def test_the_dearest_figure_is_stated_of_agents_that_hold_nothing_out(batches):
     unlike = 0
     for epsilon in (0.5, 1.0, 2.0, 3.0):
         asked = Request(
-            epsilon=epsilon,
-            delta=1e-3,
-            algorithm="dp-sgd",
-            rounds=3,
-            evaluate=0.11,
-            clip=0.5,
+            epsilon=epsilon, delta=1e-3, algorithm="dp-sgd", rounds=3, evaluate=0.11, clip=0.5,
             loss=Named(name="logistic", numbers=()),
             options={"sampling_rate": 0.3, "batches": batches},
-        )
+        )  # fmt: skip
         for dealt in (True, False):
             proposed = propose(facts, [5, 5, 4], asked, None, dealt=dealt)
             assert proposed.evaluation.counts == (1, 1, 0)

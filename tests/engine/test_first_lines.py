@@ -8,18 +8,16 @@ import pytest
 
 import taciturn
 from taciturn import engine
-from taciturn.algorithms import METHODS, Composition, NoisyGradient, ServerMethod
+from taciturn.algorithms import Composition, NoisyGradient, ServerMethod
 from taciturn.audit.subject import PROBLEM, composition_of
 from taciturn.datasets import load
 from taciturn.errors import InputError
 from taciturn.kernel.privacy import Adjacency, Messages, ReplaceOne, Sum, Terms, ZeroOut
 from taciturn.kernel.questions import Gradient, MinibatchGradient
 from taciturn.network import ring, spanning_tree
-from taciturn.problems import L2, Logistic, Problem, Squared, minimise, public_facts
+from taciturn.problems import L2, Logistic, Problem, minimise, public_facts
 from taciturn.problems.losses import MarginLoss
 from taciturn.training import DataFacts, Request, propose
-
-ON_A_STAR = [name for name, one in METHODS.items() if one.network is None and not one.structure]
 
 
 @pytest.fixture(scope="module")
@@ -54,25 +52,28 @@ class Softened(MarginLoss):
 def test_the_short_plan_is_the_long_one(problem, owners):
     shards = owners.shards("float32")
     long = engine.plan(
-        public_facts(problem, shards, clip=0.5),
-        NoisyGradient(problem),
+        public_facts(problem, shards, clip=0.5), NoisyGradient(problem),
         (Gradient(problem.loss, clip=0.5),),
-        Terms(4.0, 1e-4, Adjacency(ReplaceOne(), "record"), Messages()),
-        rounds=8,
+        Terms(4.0, 1e-4, Adjacency(ReplaceOne(), "record"), Messages()), rounds=8,
         precision="float32",
-    )
+    )  # fmt: skip
     assert short(problem, owners).to_dict() == long.to_dict()
 
 
-def test_what_a_name_plans_is_what_the_command_line_plans(problem, owners):
+@pytest.mark.parametrize(
+    "name",
+    ["noisy-gradient", "pvp", *(pytest.param(n, marks=pytest.mark.slow) for n in (
+        "dp-admm", "linearised-admm", "dp-sgd"
+    ))],
+)  # fmt: skip
+def test_what_a_name_plans_is_what_the_command_line_plans(name, owners):
     data = DataFacts(
         name="breast_cancer", task="binary", classes=2, columns=30, record_norm=1.0, table=None
     )
-    for name in ("noisy-gradient", "dp-admm", "pvp", "linearised-admm", "dp-sgd"):
-        request = Request(epsilon=4.0, delta=1e-4, algorithm=name, rounds=8)
-        proposal = propose(data, owners.facts.counts, request, dealt=True)
-        same = Problem(Logistic(), L2(1e-6))
-        assert short(same, owners, method=name).digest == proposal.plan().digest
+    request = Request(epsilon=4.0, delta=1e-4, algorithm=name, rounds=8)
+    proposal = propose(data, owners.facts.counts, request, dealt=True)
+    same = Problem(Logistic(), L2(1e-6))
+    assert short(same, owners, method=name).digest == proposal.plan().digest
 
 
 def test_defaults_are_what_protects_most(problem, owners):
@@ -118,11 +119,6 @@ def test_a_run_is_that_of_the_engine(problem, owners):
     assert first.trace.models.shape == (8, 30)
 
 
-def test_a_certificate_is_printed_as_sentences(problem, owners):
-    certificate = short(problem, owners).certificate
-    assert str(certificate).splitlines() == certificate.lines()
-
-
 def test_records_dealt_in_secret_are_certified_and_those_of_a_seed_stamped(problem):
     dataset = load("breast_cancer")
     secret, seeded = dataset.deal(agents=4), dataset.deal(agents=4, seed=0)
@@ -152,27 +148,10 @@ def test_records_with_owners_are_not_dealt():
     assert not owned.deal().facts.dealt
 
 
-def test_unknown_methods_and_options_are_refused(problem, owners):
-    with pytest.raises(InputError, match="unknown algorithm 'dp-adm'"):
-        short(problem, owners, method="dp-adm")
-    with pytest.raises(InputError, match="noisy-gradient has no option rho"):
-        short(problem, owners, rho=0.1)
-
-
 def test_a_method_runs_along_a_tree(problem, owners):
     star = short(problem, owners)
     tree = short(problem, owners, network=spanning_tree(ring(4)))
     assert tree.certificate.epsilon == star.certificate.epsilon
-
-
-@pytest.mark.parametrize("name", ON_A_STAR)
-def test_every_method_on_a_star_runs(name, owners):
-    once = name == "one-question"
-    problem = Problem(Squared() if once else Logistic(), L2(1e-3))
-    planned = short(problem, owners, method=name, rounds=1 if once else 4)
-    result = planned.run(owners, seed=0)
-    assert np.isfinite(result.model).all()
-    assert result.certificate.epsilon <= 4.0
 
 
 def test_a_method_of_ones_own_is_one_class_with_one_step(problem, owners):
@@ -206,14 +185,9 @@ def test_a_loss_needs_no_slope(owners):
 
 def test_compare_measures_what_single_runs_are(problem, owners):
     table = taciturn.compare(
-        problem,
-        owners,
-        ["noisy-gradient", Plain],
-        epsilons=[1.0, 4.0],
-        delta=1e-4,
-        rounds=5,
+        problem, owners, ["noisy-gradient", Plain], epsilons=[1.0, 4.0], delta=1e-4, rounds=5,
         seeds=[2, 7],
-    )
+    )  # fmt: skip
     assert list(table.columns) == ["method", "epsilon", "seed", "round", "gap", "test_error"]
     assert len(table) == 2 * 2 * 2 * 5
     alone = short(problem, owners, rounds=5, epsilon=1.0, precision="float64").run(owners, seed=7)
@@ -225,6 +199,7 @@ def test_compare_measures_what_single_runs_are(problem, owners):
     assert set(table["method"]) == {"noisy-gradient", "Plain"}
 
 
+@pytest.mark.slow
 def test_compare_names_every_curve(problem, owners):
     given = {"epsilons": [4.0], "delta": 1e-4, "rounds": 2, "seeds": [0]}
     curves = {str(rho): {"method": "dp-admm", "rho": rho} for rho in (0.1, 1.0)}

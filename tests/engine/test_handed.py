@@ -9,9 +9,10 @@ from threading import Barrier
 import numpy as np
 import pytest
 
+from conftest import packed
 from taciturn.engine.processes import Processes
 from taciturn.errors import InputError
-from taciturn.kernel.records import Draw, digest_of_all, pack
+from taciturn.kernel.records import Draw, digest_of_all
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ def text_of(heard):
 
 def shards_of(parts):
     rows = np.eye(4)
-    return pack(rows, np.ones(4), parts, record_norm=1.0, precision="float64", enforce="clip")
+    return packed(rows, np.ones(4), parts)
 
 
 def test_all_processes_have_the_draw_of_the_first_and_nobody_else_has():

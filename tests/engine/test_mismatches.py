@@ -42,22 +42,18 @@ from taciturn.problems import (
     HuberHinge,
     Logistic,
     MultinomialLogistic,
-    NoRegulariser,
     Problem,
     Squared,
-    WholeSpace,
     fused_lasso,
     public_facts,
 )
 
 SHARDS = make_shards()
-LOGISTIC, SQUARED = (
-    Problem(loss, NoRegulariser(), WholeSpace()) for loss in (Logistic(), Squared())
-)
+LOGISTIC, SQUARED = (Problem(loss) for loss in (Logistic(), Squared()))
 
 
 def step(loss, clip=1.0, norm=1.0):
-    return ProximalStep(Problem(loss, NoRegulariser(), WholeSpace()), clip, 0.5, norm)
+    return ProximalStep(Problem(loss), clip, 0.5, norm)
 
 
 def planned(oracle, algorithm=None, *, problem=LOGISTIC, clip=1.0, facts=None, **options):
@@ -105,7 +101,7 @@ def test_a_question_about_another_loss_than_the_methods_is_refused(oracle, algor
 
 
 def test_a_loss_with_another_parameter_is_another_loss():
-    problem = Problem(HuberHinge(0.5), NoRegulariser(), WholeSpace())
+    problem = Problem(HuberHinge(0.5))
     planned(Gradient(HuberHinge(0.5), 1.0), problem=problem)
     with pytest.raises(InputError, match="give both the same loss"):
         planned(Gradient(HuberHinge(0.6), 1.0), problem=problem)
@@ -168,7 +164,7 @@ def test_public_facts_of_another_problem_are_refused(change, words):
 
 
 def test_the_shape_that_a_loss_needs_is_compared_for_classes_too():
-    classes = Problem(MultinomialLogistic(3), NoRegulariser(), WholeSpace())
+    classes = Problem(MultinomialLogistic(3))
     facts = dataclasses.replace(public_facts(classes, SHARDS, clip=1.0), shape=(3,))
     with pytest.raises(InputError, match=r"needs \(3, 3\)"):
         planned(Gradient(MultinomialLogistic(3), 1.0), problem=classes, facts=facts)

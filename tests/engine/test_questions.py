@@ -6,19 +6,18 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from conftest import make_shards, make_terms, on_lattice
+from conftest import make_shards, make_terms, on_lattice, plan_of
 from taciturn.algorithms import NoisyGradient
 from taciturn.engine import behind_the_door, compute, run
 from taciturn.engine.credit import credits_summation
-from taciturn.engine.planning import plan
 from taciturn.engine.protocol import KEPT
 from taciturn.errors import InputError
 from taciturn.kernel.exact import Replay
 from taciturn.kernel.privacy import Messages, Sum
 from taciturn.kernel.questions import Gradient
-from taciturn.problems import L2, Logistic, Problem, WholeSpace, public_facts
+from taciturn.problems import L2, Logistic, Problem
 
-PROBLEM = Problem(Logistic(), L2(0.1), WholeSpace())
+PROBLEM = Problem(Logistic(), L2(0.1))
 KINDS = np.array([[0, 1], [-1, 0], [1, -1], [-1, -1]])
 
 
@@ -40,14 +39,10 @@ class Asks(NoisyGradient):
 def planned(kinds, *, observer=None, oracles=None):
     shards = make_shards(agents=3)
     oracles = oracles or (Gradient(PROBLEM.loss, 1.0), Gradient(PROBLEM.loss, 1.0))
-    made = plan(
-        public_facts(PROBLEM, shards, clip=1.0),
-        Asks(PROBLEM, kinds=tuple(map(tuple, kinds))),
-        oracles,
-        make_terms(observer=observer or Messages()),
-        rounds=len(kinds),
-        precision="float64",
-    )
+    made = plan_of(
+        Asks(PROBLEM, kinds=tuple(map(tuple, kinds))), shards, oracles,
+        make_terms(observer=observer or Messages()), rounds=len(kinds),
+    )  # fmt: skip
     return made, shards
 
 
@@ -71,18 +66,12 @@ def test_a_turn_without_a_question_tells_a_constant_whatever_the_data():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("runtime", ["simulate", "serial"])
-def test_the_ledger_of_a_run_with_gaps_is_the_planned_one(runtime):
+def test_both_runtimes_agree_on_several_questions_a_round_and_leave_the_planned_ledger():
     made, shards = planned(KINDS)
-    done = run(made, shards, runtime=runtime, seed=1)
-    np.testing.assert_array_equal(done.ledger.kind, made.ledger.kind)
-
-
-@pytest.mark.slow
-def test_both_runtimes_agree_on_several_questions_a_round():
-    made, shards = planned(KINDS)
-    models = [run(made, shards, runtime=r, seed=2).model for r in ("simulate", "serial")]
-    np.testing.assert_allclose(*models, rtol=0, atol=1e-10)
+    both = [run(made, shards, runtime=r, seed=2) for r in ("simulate", "serial")]
+    np.testing.assert_allclose(*(one.model for one in both), rtol=0, atol=1e-10)
+    for one in both:
+        np.testing.assert_array_equal(one.ledger.kind, made.ledger.kind)
 
 
 def test_every_kind_is_answered_by_its_own_oracle():
@@ -118,14 +107,7 @@ def test_a_single_oracle_answers_kind_zero_only():
 def test_a_table_of_the_wrong_length_is_refused():
     shards = make_shards(agents=3)
     with pytest.raises(InputError, match="shape"):
-        plan(
-            public_facts(PROBLEM, shards, clip=1.0),
-            Asks(PROBLEM, kinds=((0,), (0,))),
-            (Gradient(PROBLEM.loss, 1.0),),
-            make_terms(),
-            rounds=3,
-            precision="float64",
-        )
+        plan_of(Asks(PROBLEM, kinds=((0,), (0,))), shards, rounds=3)
 
 
 def test_nothing_asked_costs_nothing():

@@ -42,6 +42,7 @@ def test_a_run_by_whole_steps_is_that_by_messages_but_for_rounding(precision, to
     np.testing.assert_allclose(models[0], models[1], rtol=tol, atol=tol)
 
 
+@pytest.mark.slow
 def test_both_runtimes_add_up_the_same_whole_steps():
     shards = make_shards()
     made = planned(shards)

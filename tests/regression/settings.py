@@ -52,11 +52,9 @@ def write_tables(folder: Path) -> dict[str, str]:
     _write(folder / "estates.csv", [*columns, "cultivar", "estate"], rows)
     _write(folder / "wine_test.csv", [*columns, "cultivar", "estate"], rows[::5])
     _bounds(
-        folder / "wine.toml",
-        columns,
-        wine.data,
+        folder / "wine.toml", columns, wine.data,
         f'name = "cultivar"\nvalues = {list(map(str, wine.target_names))}'.replace("'", '"'),
-    )
+    )  # fmt: skip
     numbers = [[*map(repr, map(float, row)), repr(float(y))]
                for row, y in zip(diabetes.data, diabetes.target, strict=True)]  # fmt: skip
     _write(folder / "diabetes.csv", [*diabetes.feature_names, "progression"], numbers)

@@ -14,11 +14,7 @@ RECORDED = json.loads(Path(__file__).with_name("recorded.json").read_text(encodi
 CHANGED: dict[str, str] = {}
 # what must stay all the same in a changed setting
 KEPT = {"certificate", "multiplier", "claimed_mu", "verdict", "epsilon", "delta", "mu", "relation"}
-QUICK = (
-    "cancer recal",
-    "plan numbers",
-    "fit logistic",
-)
+QUICK = ("cancer recal", "plan numbers", "fit logistic")
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +38,7 @@ def check(name, folder, tables):
     assert differences(old, new) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", QUICK)
 def test_a_quick_setting_gives_what_was_recorded(name, folder, tables):
     check(name, folder, tables)

@@ -14,15 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from tests.conftest import make_shards, make_terms
 
-from taciturn.algorithms import (
-    DPADMM,
-    EXTRA,
-    NIDS,
-    RECAL,
-    SADMM,
-    NoisyGradient,
-    Walkman,
-)
+from taciturn.algorithms import DPADMM, EXTRA, NIDS, RECAL, SADMM, NoisyGradient, Walkman
 from taciturn.audit import replace_record, replay, zero_record
 from taciturn.engine import behind_the_door, compute, reproduction, run
 from taciturn.engine.planning import Plan, plan
@@ -40,7 +32,6 @@ from taciturn.problems import (
     NoRegulariser,
     Problem,
     Squared,
-    WholeSpace,
     lasso,
     public_facts,
 )
@@ -101,7 +92,7 @@ def case(seed: int) -> Case:
     relation = [ReplaceOne(), ZeroOut()][draw.integers(2)]
     observer = [Messages(), Sum()][draw.integers(2)]
     rounds, networked = int(draw.integers(agents, 12)), bool(draw.integers(2))
-    problem = Problem(loss, L2(0.1) if networked else regulariser, WholeSpace())
+    problem = Problem(loss, L2(0.1) if networked else regulariser)
     algorithm, oracle = (
         on_a_network(draw, problem) if networked else on_a_star(draw, problem, relation, size)
     )

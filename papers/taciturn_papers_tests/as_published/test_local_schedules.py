@@ -14,13 +14,7 @@ from taciturn.kernel.exact import Replay
 from taciturn.kernel.privacy import Adjacency, Messages, ReplaceOne, Terms
 from taciturn.kernel.questions import Gradient, ProjectedStep
 from taciturn.kernel.records import pack
-from taciturn.problems import (
-    Box,
-    MultinomialLogistic,
-    NoRegulariser,
-    Problem,
-    public_facts,
-)
+from taciturn.problems import Box, MultinomialLogistic, NoRegulariser, Problem, public_facts
 from taciturn_papers.as_published import PublishedSettings
 
 
@@ -79,13 +73,11 @@ def test_it_is_algorithm_3_1_as_printed(arm, rule):
     algorithm = LinearisedADMM(problem, updates, arm, settings, "records")
     oracle = Gradient(problem.loss, math.inf)
     made = plan(
-        public_facts(problem, shards, clip=math.inf),
-        algorithm,
+        public_facts(problem, shards, clip=math.inf), algorithm,
         (oracle if arm == "objective" else ProjectedStep(problem, math.inf),),
-        Terms(3.0, 1e-5, Adjacency(ReplaceOne(), "record"), Messages()),
-        rounds=rounds,
+        Terms(3.0, 1e-5, Adjacency(ReplaceOne(), "record"), Messages()), rounds=rounds,
         precision="float64",
-    )
+    )  # fmt: skip
     keep = frozenset({"answers", "messages", "publics"})
     # with all their digits: on the grid of exact sums a run differs from what is printed by 1e-8
     private = Private(shards.stacked, jnp.asarray(shards.counts, float))

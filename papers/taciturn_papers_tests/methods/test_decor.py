@@ -12,14 +12,14 @@ from taciturn.calibration import mu_of
 from taciturn.errors import InputError
 from taciturn.kernel.questions import Gradient, Point
 from taciturn.network import complete, metropolis, path, ring
-from taciturn.problems import L2, Logistic, Problem, WholeSpace, minimise
+from taciturn.problems import L2, Logistic, Problem, minimise
 from taciturn_papers.methods import CorrelatedNoise, calibrated, decor
 from taciturn_papers_tests.made_up import make_shards
 
 AGENTS, DRAWS = 5, 40_000
 UNEVEN = np.array([1.0, 0.5, 2.0, 1.0, 0.25])
 SHARDS = make_shards(agents=AGENTS, records=15, features=4, seed=2)
-PROBLEM = Problem(Logistic(), L2(0.05), WholeSpace())
+PROBLEM = Problem(Logistic(), L2(0.05))
 
 
 def realised(noise, agent, coalition, sensitivity):

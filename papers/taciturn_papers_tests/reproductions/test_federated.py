@@ -8,13 +8,7 @@ import pytest
 from taciturn.errors import InputError
 from taciturn.kernel.privacy import Gaussian, Laplace
 from taciturn.kernel.records import pack
-from taciturn.problems import (
-    Box,
-    MultinomialLogistic,
-    NoRegulariser,
-    Problem,
-    public_facts,
-)
+from taciturn.problems import Box, MultinomialLogistic, NoRegulariser, Problem, public_facts
 from taciturn_papers.claims.huang2019_thm2 import exact_epsilon
 from taciturn_papers.reproductions.ryu2023.federated import PublishedRun, noise_magnitude
 
@@ -61,13 +55,6 @@ def test_laplace_arms_are_calibrated_in_the_1_norm():
     made = planned(chosen)
     scale = math.sqrt(12) * 2 * math.sqrt(2) / 20 / 0.5  # the library's bound of the 1-norm
     np.testing.assert_allclose(noise_magnitude(made, "objective"), 15 * scale, rtol=1e-3)
-
-
-def test_without_noise_nothing_is_spent_on_a_total():
-    assert chosen_run(per_update=math.inf).total == math.inf
-    np.testing.assert_array_equal(
-        noise_magnitude(planned(chosen_run(per_update=math.inf)), "output"), 0
-    )
 
 
 def test_unknown_constants_are_named():

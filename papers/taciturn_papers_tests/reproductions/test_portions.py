@@ -50,15 +50,6 @@ def test_a_portion_of_other_settings_or_other_code_is_not_taken_up(tmp_path, mon
     assert of("tiny").done(number(5)) == [5]
 
 
-def test_seconds_are_those_of_all_calls_that_a_run_took(tmp_path):
-    Portions.of("tiny", print, folder=tmp_path).done(number(1))
-    (file,) = tmp_path.glob("*/*.npz")
-    with np.load(file) as kept:
-        stored = {name: kept[name] for name in kept}
-    np.savez(file, **(stored | {"seconds of work": np.array(1000.0)}))
-    assert 1000 < Portions.of("tiny", print, folder=tmp_path).seconds() < 1060
-
-
 def test_each_portion_is_announced_with_its_place_and_none_that_is_kept(tmp_path):
     lines = []
     portions = Portions.of("tiny", lines.append, folder=tmp_path)

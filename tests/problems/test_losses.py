@@ -1,0 +1,299 @@
+"""Losses, alone and weighted by class: derivatives, constants, clipping, what is refused."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.special
+import sklearn.metrics
+
+from conftest import make_shards
+from taciturn.audit import check_oracle
+from taciturn.errors import InputError
+from taciturn.kernel.questions import Gradient, Point
+from taciturn.problems import (
+    ClassWeighted,
+    ClippedLoss,
+    HuberHinge,
+    Logistic,
+    MarginLoss,
+    MultinomialLogistic,
+    Squared,
+    clip_coefficient,
+    default_clip,
+)
+
+SCALAR = [Squared(), Logistic(), HuberHinge(smoothing=0.5), HuberHinge(smoothing=2.0)]
+LOSSES = [*SCALAR, MultinomialLogistic(classes=4)]
+
+
+def draw(loss, records, spread, seed=0, dtype=np.float64):
+    random = np.random.default_rng(seed)
+    if loss.outputs is None:
+        margins = random.normal(size=records) * spread
+        return jnp.asarray(margins, dtype), jnp.asarray(random.choice([-1.0, 1.0], records), dtype)
+    margins = random.normal(size=(records, loss.outputs)) * spread
+    return jnp.asarray(margins, dtype), jnp.asarray(random.integers(0, loss.outputs, records))
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_the_coefficient_is_the_derivative_of_the_value(loss):
+    margins, targets = draw(loss, 500, 3.0)
+    exact = jax.jit(jax.grad(lambda z: jnp.sum(loss.value(z, targets))))(margins)
+    np.testing.assert_allclose(loss.coefficient(margins, targets), exact, atol=1e-12)
+
+
+@pytest.mark.parametrize("loss", [Logistic(), MultinomialLogistic(classes=4)])
+def test_the_value_is_the_log_loss_of_sklearn(loss):
+    margins, targets = draw(loss, 300, 2.0)
+    if loss.outputs is None:
+        chances = scipy.special.expit(np.asarray(margins))
+    else:
+        chances = scipy.special.softmax(np.asarray(margins), axis=1)
+    labels = None if loss.outputs is None else range(4)
+    theirs = sklearn.metrics.log_loss(np.asarray(targets), chances, labels=labels)
+    assert float(loss.value(margins, targets).mean()) == pytest.approx(theirs, rel=1e-12)
+
+
+@pytest.mark.parametrize("smoothing", [0.1, 2.0])
+def test_the_huber_hinge_follows_its_three_pieces(smoothing):
+    margins = np.linspace(-5, 5, 401)
+    for target in (-1.0, 1.0):
+        away = 1 - target * margins
+        curved = (away + smoothing) ** 2 / (4 * smoothing)
+        pieces = np.select([away < -smoothing, away <= smoothing], [0.0, curved], away)
+        ours = HuberHinge(smoothing).value(jnp.asarray(margins), jnp.full(401, target))
+        np.testing.assert_allclose(ours, pieces, atol=1e-13)
+
+
+def largest_curvature(loss, margins, targets):
+    hessians = jax.jit(jax.vmap(jax.hessian(lambda z, y: loss.value(z[None], y[None])[0])))
+    size = loss.outputs or 1
+    return np.linalg.eigvalsh(np.reshape(hessians(margins, targets), (-1, size, size))).max()
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_the_constants_are_respected_and_reached(loss):
+    sizes = []
+    for spread in (0.0, 0.1, 1.0, 10.0, 1000.0):
+        coefficient = np.reshape(loss.coefficient(*draw(loss, 2000, spread)), (2000, -1))
+        sizes.append(np.linalg.norm(coefficient, axis=1))
+    if isinstance(loss, Squared):  # no public start and no bound
+        assert (loss.start_coefficient, loss.lipschitz) == (None, math.inf)
+    else:
+        np.testing.assert_allclose(sizes[0], loss.start_coefficient, rtol=1e-14)
+        assert 0.99 * loss.lipschitz <= np.max(sizes) <= loss.lipschitz * (1 + 1e-15)
+    margins, targets = draw(loss, 3000, 3.0)
+    if loss.outputs is not None:
+        # two classes far ahead of the others, where the bound is reached
+        tied = jnp.asarray([[9.0, 9.0] + [0.0] * (loss.outputs - 2)])
+        margins = jnp.concatenate([margins, tied])
+        targets = jnp.concatenate([targets, jnp.zeros(1, targets.dtype)])
+    largest = largest_curvature(loss, margins, targets)
+    assert 0.99 * loss.smoothness <= largest <= loss.smoothness * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_extreme_margins_stay_finite_and_keep_their_type(loss, dtype):
+    everything = jax.jit(lambda m, z, y: (m.value(z, y), m.coefficient(z, y), m.error(z, y)))
+    for spread in (0.0, 1.0, 1e4):
+        margins, targets = draw(loss, 50, spread, dtype=dtype)
+        margins = jnp.sign(margins) * spread if spread == 1e4 else margins
+        for result in everything(loss, margins, targets):
+            assert result.dtype == dtype
+            assert np.all(np.isfinite(result))
+
+
+def test_predictions_and_errors_count_what_they_should():
+    margins, targets = jnp.array([2.0, -1.0, 0.0]), jnp.array([1.0, 1.0, -1.0])
+    for loss in (Logistic(), HuberHinge(0.5)):
+        np.testing.assert_array_equal(loss.predict(margins), [1, -1, 1])
+        np.testing.assert_array_equal(loss.error(margins, targets), [0, 1, 1])
+    np.testing.assert_array_equal(Squared().error(margins, targets), [1, 4, 1])
+    multinomial = MultinomialLogistic(classes=3)
+    scores = jnp.array([[0.0, 2.0, 1.0], [3.0, 0.0, 0.0]])
+    np.testing.assert_array_equal(multinomial.predict(scores), [1, 0])
+    np.testing.assert_array_equal(multinomial.error(scores, jnp.array([1, 2])), [0, 1])
+
+
+# clipping
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_clipped_coefficients_are_bounded_with_rounding_included(dtype):
+    random = np.random.default_rng(0)
+    for shape in ((2000,), (2000, 3), (2000, 50)):
+        for bound in (0.1, 1 / 3, 0.7):
+            coefficient = jnp.asarray(random.normal(size=shape), dtype)
+            clipped = np.asarray(clip_coefficient(coefficient, bound))
+            assert clipped.dtype == dtype
+            norms = np.sqrt((clipped.astype(np.longdouble).reshape(2000, -1) ** 2).sum(1))
+            assert bound * (1 - 1e-4) <= norms.max() <= np.longdouble(bound)
+    # the planted fault: plain clipping in single precision
+    rows = jnp.asarray(random.normal(size=(2000, 3)), jnp.float32)
+    plain = rows * jnp.minimum(1, 0.1 / jnp.linalg.norm(rows, axis=-1, keepdims=True))
+    assert np.sqrt((np.asarray(plain).astype(np.longdouble) ** 2).sum(1)).max() > np.longdouble(0.1)
+
+
+@pytest.mark.unchecked
+def test_clipping_keeps_direction_small_rows_and_everything_under_an_infinite_bound():
+    coefficient = jnp.array([[3.0, 4.0], [0.1, 0.0], [0.0, 0.0]])
+    expected = [[0.6, 0.8], [0.1, 0.0], [0.0, 0.0]]
+    np.testing.assert_allclose(clip_coefficient(coefficient, 1.0), expected, atol=1e-14)
+    np.testing.assert_array_equal(clip_coefficient(coefficient, math.inf), coefficient)
+    np.testing.assert_array_equal(clip_coefficient(coefficient[:, 0], math.inf), [3.0, 0.1, 0.0])
+    np.testing.assert_array_equal(jax.jit(clip_coefficient)(coefficient[:, 0], 1.0), [1, 0.1, 0])
+    with pytest.raises(InputError, match="one row per record"):
+        clip_coefficient(jnp.zeros(()), 1.0)
+
+
+def test_a_clipped_squared_loss_has_the_gradient_of_the_huber_loss():
+    shard, c = make_shards(agents=1, records=30).shard(0), 0.7
+    x, y, w = shard.features, 3 * shard.targets, jnp.array([0.5, -2.0, 1.0])
+
+    def huber(v):
+        r = jnp.abs(x @ v - y)
+        return jnp.mean(jnp.where(r <= c, r**2 / 2, c * r - c**2 / 2))
+
+    far = shard.__class__(x, y, shard.mask)
+    ours = Gradient(Squared(), c).exact(far, jnp.asarray(30.0), Point(w))
+    np.testing.assert_allclose(ours, jax.grad(huber)(w), atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("loss", "reached"),
+    [
+        (Logistic(), 1.0),
+        (MultinomialLogistic(classes=3), math.sqrt(2)),
+        (ClassWeighted(Logistic(), (0.1, 0.5)), 0.5),
+    ],
+)
+def test_scores_are_log_odds_from_the_largest_coefficient_on_and_not_below(loss, reached):
+    targets = jnp.array([0, 1]) if loss.outputs else jnp.array([-1.0, 1.0])
+    margins = jnp.array([[-50.0, 50.0, 0.0], [50.0, -50.0, 0.0]]) if loss.outputs else -50 * targets
+    coefficients = np.asarray(loss.coefficient(margins, targets)).reshape(2, -1)
+    assert np.linalg.norm(coefficients, axis=1).max() == pytest.approx(reached)
+    assert ClippedLoss("name", loss, reached).log_odds
+    assert not ClippedLoss("name", loss, reached * (1 - 1e-9)).log_odds
+    assert not ClippedLoss("name", loss, None).log_odds
+
+
+def test_losses_that_nothing_bounds_are_not_called_robust():
+    assert str(ClippedLoss("squared", Squared(), 1.0)) == "squared"
+    assert str(ClippedLoss("hinge:0.5", HuberHinge(smoothing=0.5), 0.5)).startswith("robust hinge")
+    assert not ClippedLoss("squared", Squared(), math.inf).log_odds
+
+
+def test_the_clip_of_one_half_minimises_another_loss_than_the_logistic_one():
+    # of a population whose log-odds are 2: the mean of the clipped coefficient is 0 elsewhere
+    share = scipy.special.expit(2.0)
+    z, both = jnp.linspace(0, 6, 60_001), (-jnp.ones(1), jnp.ones(1))
+    roots = []
+    for clip in (0.5, 1.0):
+        pull = [clip_coefficient(Logistic().coefficient(z, y), clip) for y in both]
+        roots.append(float(z[jnp.argmin(jnp.abs((1 - share) * pull[0] + share * pull[1]))]))
+    assert roots[1] == pytest.approx(2.0, abs=1e-3)
+    assert roots[0] > 2.5
+
+
+# weights by class
+
+WEIGHTED = [
+    (Logistic(), (0.25, 1.0)),
+    (HuberHinge(0.5), (0.5, 0.125)),
+    (MultinomialLogistic(3), (0.25, 0.5, 0.125)),
+]
+
+
+class Costly(MarginLoss):
+    """A loss with an error of its own: a missed second class costs half as much."""
+
+    smoothness = 0.25
+
+    def value(self, margins, targets):
+        return Logistic().value(margins, targets)
+
+    def coefficient(self, margins, targets):
+        return Logistic().coefficient(margins, targets)
+
+    def error(self, margins, targets):
+        return super().error(margins, targets) * jnp.where(targets > 0, 0.5, 1.0)
+
+
+@pytest.mark.parametrize(("loss", "weights"), [*WEIGHTED, (Costly(), (0.25, 1.0))])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_value_and_coefficient_are_those_of_the_loss_times_the_weight_of_the_class(
+    loss, weights, dtype
+):
+    z, y = draw(loss, 4000, 30.0, dtype=dtype)
+    v = np.array(weights, dtype)[np.asarray(y) if loss.outputs else (np.asarray(y) > 0).astype(int)]
+    ours = ClassWeighted(loss, weights)
+    np.testing.assert_array_equal(ours.value(z, y), v * loss.value(z, y))
+    each = v if loss.outputs is None else v[:, None]
+    np.testing.assert_array_equal(ours.coefficient(z, y), each * loss.coefficient(z, y))
+    assert ours.value(z, y).dtype == ours.coefficient(z, y).dtype == dtype
+    np.testing.assert_array_equal(ours.predict(z), loss.predict(z))
+    np.testing.assert_array_equal(ours.error(z, y), loss.error(z, y))
+
+
+@pytest.mark.parametrize(("loss", "weights"), WEIGHTED)
+def test_the_constants_of_a_weighted_loss_are_the_largest_weight_times_those_of_the_loss(
+    loss, weights
+):
+    ours, most = ClassWeighted(loss, weights), max(weights)
+    assert ours.lipschitz == most * loss.lipschitz <= loss.lipschitz
+    assert ours.smoothness == most * loss.smoothness <= loss.smoothness
+    assert default_clip(ours) == most * default_clip(loss)
+    sizes = np.reshape(ours.coefficient(*draw(loss, 4000, 30.0)), (4000, -1))
+    assert 0.99 * ours.lipschitz < np.linalg.norm(sizes, axis=1).max() <= ours.lipschitz + 1e-12
+    assert largest_curvature(ours, *draw(loss, 3000, 3.0)) <= ours.smoothness * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("target", [-np.inf, -7.0, 0.0, 0.5, 9.0, np.nan])
+def test_a_target_that_is_no_class_has_the_weight_of_a_class(target):
+    ours = ClassWeighted(Logistic(), (0.5, 0.25))
+    targets = ours.within_domain(jnp.array([target]))
+    assert not jnp.abs(ours.coefficient(jnp.array([0.3]), targets)) > ours.lipschitz
+
+
+def test_a_weight_that_single_precision_cannot_hold_is_rounded_down():
+    ours = ClassWeighted(Logistic(), (0.1, 0.9))
+    one = jnp.array([-1e4], jnp.float32)
+    assert float(ours.coefficient(-one, jnp.array([-1.0]))[0]) <= 0.1
+    assert float(-ours.coefficient(one, jnp.array([1.0]))[0]) <= 0.9
+
+
+def test_no_record_moves_a_weighted_gradient_beyond_its_bound():
+    assert check_oracle(Gradient(ClassWeighted(Logistic(), (0.25, 1.0)), 0.5), trials=500).passes
+
+
+# what is refused
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: ClassWeighted(Logistic(), (1.0, 30.0)), "is 30; .* at most 1.*the largest"),
+        (lambda: ClassWeighted(Logistic(), (0.0, 1.0)), "is 0; weights"),
+        (lambda: ClassWeighted(Logistic(), (math.nan, 1.0)), "is nan; weights"),
+        (lambda: ClassWeighted(Logistic(), (1.0,)), "1 class weights are given for 2 classes"),
+        (lambda: ClassWeighted(MultinomialLogistic(3), (1.0, 1.0)), "2 class .* for 3 classes"),
+        (lambda: ClassWeighted(Squared(), (1.0, 1.0)), "losses of classes"),
+        (lambda: Logistic().check_targets(np.array([0, 1])), "neither -1 nor 1"),
+        (lambda: HuberHinge(0.5).check_targets(np.array([1.0, np.nan])), "neither -1 nor 1"),
+        (lambda: MultinomialLogistic(3).check_targets(np.array([0, 3])), r"0\.\.2"),
+        (lambda: MultinomialLogistic(3).check_targets(np.array([0.0, 1.0])), "integers"),
+        (lambda: Squared().check_targets(np.array([np.inf])), "finite"),
+        (lambda: HuberHinge(smoothing=0.0), "smoothing"),
+        (lambda: HuberHinge(smoothing=math.inf), "smoothing"),
+        (lambda: MultinomialLogistic(classes=1), "classes"),
+    ],
+)
+def test_other_weights_targets_and_parameters_are_refused(make, words):
+    with pytest.raises(InputError, match=words):
+        make()
+    Logistic().check_targets(np.array([-1, 1]))
+    MultinomialLogistic(classes=3).check_targets(np.array([0, 2]))
