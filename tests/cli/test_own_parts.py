@@ -2,17 +2,14 @@
 
 import json
 import sys
-from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import taciturn
-from taciturn.cli.main import main
 from taciturn.errors import InputError
 from taciturn.problems import LOSSES, REGULARISERS, loss_named, named, register
-from taciturn.proposal import Named
 
 SOURCE = """
 import equinox as eqx
@@ -44,24 +41,11 @@ class Plain(taciturn.ServerMethod):
     def step(self, model, gradient, turn):
         return self.problem.prox(model - 4.0 * gradient, 4.0)
 """
+
+
 TRAIN = [
     "breast_cancer", "--agents", "4", "--epsilon", "4", "--delta", "1e-4", "--rounds", "6",
 ]  # fmt: skip
-
-
-class Done(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-@pytest.fixture
-def taciturn_(capsys):
-    def call(*arguments):
-        code = main([str(argument) for argument in arguments])
-        return Done(code, *capsys.readouterr())
-
-    return call
 
 
 @pytest.fixture
@@ -158,16 +142,6 @@ def test_a_regulariser_is_registered_with_its_numbers():
         assert REGULARISERS[name].make(0.5).value(jnp.ones(2)) == 0.5
     finally:
         del named._REGULARISERS[name]
-
-
-def test_what_a_text_names():
-    assert Named.parse("loss", "mine:Softened") == Named(name="mine:Softened", numbers=())
-    assert Named.parse("loss", "a.b:C:0.5,2") == Named(name="a.b:C", numbers=(0.5, 2.0))
-    assert str(Named.parse("loss", "a.b:C:0.5,2")) == "a.b:C:0.5,2"
-    assert Named.parse("regulariser", "l2:1e-6") == Named(name="l2", numbers=(1e-6,))
-    for text in ("l2:nan", "l2:inf", "l2:Infinity"):
-        with pytest.raises(InputError, match="must be finite"):
-            Named.parse("regulariser", text)
 
 
 def test_a_loss_is_not_found_unless_it_is_registered():

@@ -1,6 +1,5 @@
 """A training on two machines: network namespaces with a cable between them."""
 
-import json
 import os
 import re
 import shutil
@@ -9,11 +8,17 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.cli.test_cli_cluster import account, arguments, end, table
+from tests.cli.test_cluster import account, arguments, end, table
 
 pytestmark = pytest.mark.slow
+
+
 __all__ = ["account", "table"]  # fixtures
+
+
 FIRST, SECOND = "192.0.2.1", "192.0.2.2"  # addresses for examples, of nobody
+
+
 NAMED = """hostname {name}
 mount --bind {file} /etc/hosts
 exec "$@"
@@ -94,19 +99,6 @@ def hosts(table, request):
         pytest.skip(f"this system makes no network namespaces: {error.stderr!r}")
     yield two
     two.remove()
-
-
-def test_two_machines_give_the_model_of_one(table, hosts):
-    seeded = ("--seed", "3", "--rounds", "12", "--observer", "sum")
-    alone = arguments(table, *seeded, "--out", str(table / "one"))
-    subprocess.run(alone, check=True, capture_output=True, cwd=table)
-    (out, lines, code), (other, complaint, other_code) = end(
-        hosts.train(*seeded, "--out", str(table / "two"))
-    )
-    assert (code, other_code, lines, complaint, other) == (0, 0, [], [], "")
-    assert "Certificate" in out
-    models = [json.loads((table / name / "model.json").read_text()) for name in ("one", "two")]
-    assert models[0] == models[1]
 
 
 @pytest.mark.parametrize("hosts", [False], indirect=True)

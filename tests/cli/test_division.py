@@ -5,9 +5,13 @@ import json
 
 import numpy as np
 import pytest
+from tests.conftest import make_plan
 
 from taciturn.cli.main import main
-from taciturn.kernel.records import Draw
+from taciturn.engine import charge_of
+from taciturn.errors import InputError
+from taciturn.kernel.records import Draw, pack, random_partition
+from taciturn.problems import L2, Logistic, Problem, WholeSpace, public_facts
 from taciturn.training import DividedData
 
 BOUNDS = """source = "public"
@@ -18,6 +22,8 @@ values = ["no", "yes"]
 [columns]
 age = { min = 0.0, max = 120.0 }
 """
+
+
 OPTIONS = ("--target", "ill", "--epsilon", "5", "--delta", "1e-4", "--rounds", "3", "--json")
 
 
@@ -58,9 +64,7 @@ def draws(monkeypatch):
 
 
 COMMANDS = {
-    "train": ("train", "--agents", "4"),
     "evaluate": ("train", "--agents", "1", "--evaluate", "0.25"),
-    "both": ("train", "--agents", "4", "--evaluate", "0.25"),
     "persons": (
         *("train", "--agents", "4", "--evaluate", "0.25"),
         *("--person-column", "who", "--rows-per-person", "2"),
@@ -76,7 +80,7 @@ def run(table, name, *more):
     return main([str(one) for one in (command, table, *bounds, *OPTIONS, *options, *more)])
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", ["evaluate", "persons", "tune"])
 def test_a_command_draws_once_and_in_secret(table, draws, name, capsys):
     assert run(table, name) == 0
     first = set(draws["divided"])
@@ -100,13 +104,6 @@ def test_a_reproduction_divides_by_the_public_seed_and_says_so(table, draws, nam
 
 
 def test_an_account_takes_no_name_for_a_division_that_is_drawn(table, tmp_path, capsys):
-    from tests.conftest import make_plan
-
-    from taciturn.engine import charge_of
-    from taciturn.errors import InputError
-    from taciturn.kernel.records import pack, random_partition
-    from taciturn.problems import L2, Logistic, Problem, WholeSpace, public_facts
-
     rows = np.eye(12)
     problem = Problem(Logistic(), L2(0.1), WholeSpace())
     shards = pack(
