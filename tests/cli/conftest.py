@@ -40,9 +40,9 @@ def patients(count=40):
         yield f"{draw.uniform(10, 80):.1f}", "ab"[k % 2], ("no", "yes")[k // 2 % 2], f"c{k % 4}"
 
 
-def table_in(folder):
+def table_in(folder, count=40):
     """Write the patients and their bounds; return the folder."""
-    write(folder / "t.csv", FIELDS, (row[:3] for row in patients()))
+    write(folder / "t.csv", FIELDS, (row[:3] for row in patients(count)))
     (folder / "b.toml").write_text(BOUNDS)
     return folder
 

@@ -24,7 +24,7 @@ SECRET = "cell 'smoker' of row 7"  # what the message of another library may quo
 @pytest.fixture
 def table(tmp_path, monkeypatch):
     monkeypatch.setenv("TACITURN_STATE_DIR", str(tmp_path / "state"))
-    table_in(tmp_path)
+    table_in(tmp_path, 160)
     write(tmp_path / "u.csv", FIELDS, (row[:3] for row in patients(30)))
     (tmp_path / "c.toml").write_text("rounds = [2, 3]\n")
     return tmp_path
@@ -99,7 +99,7 @@ def test_a_step_after_the_run_that_fails_loses_no_model_trace_certificate_or_cha
     account = account_of(table)
     broken(monkeypatch, step)
     evaluated = ["--evaluate", "0.2", "--oracle-metrics", "--reference", "--no-centre"]
-    code = main(command(table, "train", "--rounds", "3", *evaluated))
+    code = main(command(table, "train", "--rounds", "30", *evaluated))
     said = capsys.readouterr()
     assert code == (2 if step.endswith("outcome.save") else 0)
     assert_released(table, table / "out")

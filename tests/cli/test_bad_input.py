@@ -40,7 +40,6 @@ DAMAGE = {
     "no target column": (
         lambda f: (f / "t.csv").write_text("age,town\n30,a\n40,b\n"), "no column 'ill'",
     ),
-    "bounds not TOML": (lambda f: (f / "b.toml").write_text("[["), "not valid TOML"),
     "no bounds file": (lambda f: (f / "b.toml").unlink(), "cannot be read"),
 }  # fmt: skip
 
@@ -59,10 +58,8 @@ def test_bad_files_are_one_line_and_nothing_is_written(refused, small, name):
     [
         ("t.csv", ["--target", "income"], "use one name in both"),
         ("t.csv", ["--loss", "multinomial"], "logistic, hinge:H"),
-        ("t.csv", ["--regulariser", "l5:1"], "elastic:W1,W2"),
         ("t.csv", ["--regulariser", "l2:1e308"], "single precision"),
         ("t.csv", ["--constraint", "ball:-1"], "above 0"),
-        ("t.csv", ["--clip", "0"], "above 0"),
         ("t.csv", ["--agents", "41"], "at most 40"),
         ("t.csv", ["--algorithm", "dp-sgd", "--sampling-rate", "1e-300"], "1e-09"),
         ("t.csv", ["--agent-column", "clinic"], "no column 'clinic'"),
@@ -70,7 +67,6 @@ def test_bad_files_are_one_line_and_nothing_is_written(refused, small, name):
         ("clinics.csv", ["--agent-column", "clinic", "--agents", "3"], "leave --agents out"),
         ("clinics.csv", [], "nothing is known of the column 'clinic'"),
         ("agents", ["--agents", "3"], "leave --agents out"),
-        ("agents", ["--agent-column", "clinic"], "leave --agent-column out"),
         ("agents", ["--test", "agents/a.csv"], "is trained on"),
         ("t.csv", ["--test", "t.csv"], "is trained on"),
         ("t.csv", ["--test", "link.csv"], "is trained on"),
@@ -342,7 +338,7 @@ def outcome(seed, folder, capsys):
     draft, later, out = folder / "draft.csv", folder / "later.csv", folder / "out"
     draft.write_bytes(table.draft)
     later.write_bytes(table.later)
-    code = main(["bounds", str(draft), "--target", table.target, *table.options])
+    code = main(["bounds", str(draft), "--target", "aim", *table.options])
     printed, said = capsys.readouterr()
     assert SECRET not in said
     if code == 0:
@@ -350,7 +346,7 @@ def outcome(seed, folder, capsys):
         comments = [line for line in printed.splitlines() if line.startswith("#")]
         assert SECRET not in "".join(comments)
         (folder / "bounds.toml").write_text(printed, encoding="utf-8")
-        ask = ["train", str(later), "--target", table.target, "--bounds"]
+        ask = ["train", str(later), "--target", "aim", "--bounds"]
         code = main([*ask, str(folder / "bounds.toml"), *BUDGET, "--out", str(out)])
         printed, said = capsys.readouterr()
         assert SECRET not in printed + said

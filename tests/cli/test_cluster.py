@@ -53,7 +53,6 @@ max = 1
     [
         (("--processes", "2"), "mpirun, srun or a shell starts each"),
         (("--cluster", "auto", "--process", "0"), "leave --processes and --process out"),
-        (("--cluster", "node1", "--process", "0", "--processes", "2"), "give HOST:PORT"),
         (("--cluster", "node1:0", "--process", "0", "--processes", "2"), "from 1 to 65535"),
         (("--cluster", "::1:4000", "--process", "0", "--processes", "2"), "in brackets"),
         (("--cluster", "node1:" + "9" * 5000, "--process", "0", "--processes", "2"), "65535"),
@@ -353,24 +352,6 @@ def test_a_difference_is_refused_before_anything_is_charged(table, account, char
     digest = "0123456789abcdef"
     words = [word for _, lines, _ in ended for line in lines for word in line.split()]
     assert not any(len(word) > 20 and set(word) <= set(digest) for word in words)
-
-
-@pytest.mark.slow
-def test_an_agent_with_few_records_and_one_with_many_are_trained_as_in_one_process(table):
-    rows = (table / "ill.csv").read_text().splitlines()
-    folder = table / "sites"
-    folder.mkdir()
-    parts = {"a": rows[1:2], "b": rows[2:350], "c": rows[350:353], "d": rows[353:]}
-    for name, part in parts.items():
-        (folder / f"{name}.csv").write_text("\n".join([rows[0], *part]) + "\n")
-    target = ["--target", "ill", "--bounds", str(table / "ill.toml"), *PRIVATE, "--quiet"]
-    how = ["--rounds", "5", "--seed", "1", "--observer", "sum"]
-    given = [*COMMAND, "train", str(folder), *target, *how]
-    subprocess.run([*given, "--out", str(table / "one")], check=True, capture_output=True)
-    ended = end(start([[*given, "--out", str(table / "two")]] * 2, table))
-    assert [code for *_, code in ended] == [0, 0], ended
-    for name in ("plan.json", "proposal.json", "model.json"):
-        assert (table / "one" / name).read_text() == (table / "two" / name).read_text()
 
 
 OUTPUT = Output(None, force=False, reference=False, oracle_metrics=False, json=False)

@@ -80,7 +80,9 @@ def run(table, name, *more):
     return main([str(one) for one in (command, table, *bounds, *OPTIONS, *options, *more)])
 
 
-@pytest.mark.parametrize("name", ["evaluate", "persons", "tune"])
+@pytest.mark.parametrize(
+    "name", ["evaluate", "persons", pytest.param("tune", marks=pytest.mark.slow)]
+)
 def test_a_command_draws_once_and_in_secret(table, draws, name, capsys):
     assert run(table, name) == 0
     first = set(draws["divided"])

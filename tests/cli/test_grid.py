@@ -147,14 +147,10 @@ def test_no_file_of_the_folder_holds_a_number_of_the_state_that_was_read(dispatc
     ("words", "fix"),
     [
         (["--rounds", "5"], "--rounds belongs to the problem balance"),
-        (["--problem", "balance"], "no rounds is given"),
         (["--problem", "balance", "--rounds", "5", "--eta", "0.1"], "belongs to the problem opf"),
         (["--model", "ac"], "choose from dc, soc"),
-        (["--hide", "city"], "choose from demand, bus, zone"),
-        (["--eta", "often"], "give a number, say 0.05, or none"),
         (["--model", "soc", "--eta", "0.1"], "take --model dc"),
         (["--beta", "5%"], "add --largest-demand"),
-        (["--beta", "ten"], "write 10MW"),
     ],
 )
 def test_a_bad_option_is_one_line_that_names_the_fix(capsys, words, fix):
@@ -167,7 +163,6 @@ def test_a_bad_option_is_one_line_that_names_the_fix(capsys, words, fix):
     ("old", "new", "fix"),
     [
         ("mpc.gencost = [2 0 0 3 0.1 10 5; 2 0 0 3 0.2 20 0];", "", "has no costs"),
-        ("3 0.1 10 5", "3 -0.1 10 5", "is not convex"),
         ("1 2 .01 .1 0", "1 2 .01 0 0", "x = 0"),
         (
             "1 2 .01 .1 0 90 0 0 0 0 1; 2 3 .01 .1 0 90 0 0 0 0 1",
@@ -175,7 +170,6 @@ def test_a_bad_option_is_one_line_that_names_the_fix(capsys, words, fix):
             "2 3 .01 .1 0 90 0 0 0 0 1 0 0",
             "no dispatch meets all limits",
         ),
-        ("mpc.gencost", "mpc.reserves = 1;\nmpc.gencost", "mpc.reserves cannot"),
     ],
 )
 def test_a_case_that_cannot_be_dispatched_is_one_line_and_nothing_is_asked(
@@ -382,14 +376,8 @@ def test_with_force_no_file_of_an_earlier_report_stays_beside_those_of_a_day(cap
     ("words", "says"),
     [
         (["--smooth"], "--smooth is for a day; add --series"),
-        (["--weights", "west.csv"], "--weights is for a day; add --series"),
         (["--series", "west.csv"], "bus 3 of own has no row at step 1 of 4"),
-        (["--series", "own.m"], "does not name the columns"),
         (["--series", "west.csv", "--problem", "balance"], "--series belongs to the problem opf"),
-        (
-            ["--series", "west.csv", "--series", "east.csv", "--weights", "east.csv"],
-            "does not name the columns time, weight",
-        ),
     ],
 )
 def test_what_is_no_day_is_one_line_and_nothing_is_asked(capsys, monkeypatch, room, words, says):
@@ -461,11 +449,7 @@ def test_json_is_one_object_and_the_objective_of_a_private_file_is_withheld(caps
     [
         ({"--beta": "nan"}, "beta is nan"),
         ({"--rounds": "0"}, "rounds is 0"),
-        ({"--question": "load"}, "choose from gradient, residual, demand"),
-        ({"--local-updates": "0"}, "local-updates is 0"),
-        ({"--zones": "99"}, "99 zones for 14 buses"),
         ({"--zones": "nowhere.txt"}, "nowhere.txt is no number and no file"),
-        ({"--beta": "1e308"}, "beta is 1e+308 per unit, beyond any demand"),
         ({"--beta": "1e6", "--epsilon": "0.01"}, "with which nothing can be computed"),
     ],
 )
@@ -482,12 +466,7 @@ def test_a_bad_option_of_a_balance_is_one_line_that_names_the_fix(capsys, change
     ("old", "new", "fix"),
     [
         (THREE, "Dear Sir or Madam,\n", "there is no mpc.bus"),
-        ("; 2 3 .01 .1 0 0 0 0 0 0 1", "", "falls into 2 islands (bus 3"),
-        ("2 3 .01 .1", "2 3 0 0", "r or x above 0"),
-        ("2 3 .01 .1", "2 3 Inf .1", "a value of impedance is infinite"),
-        ("2 3 .01 .1 0 0", "2 3 .01 .1 0 -5", "a rating or a tap ratio is below 0"),
         ("1 1 1.1 .9];", "1 1 .4 .3];", "no state meets all limits in zone 2"),
-        ("2 3 .01 .1", "2 4 .01 .1", "bus 4 is named by a generator or a line"),
     ],
 )
 def test_a_case_that_cannot_be_used_is_one_line_and_leaves_nothing(capsys, tmp_path, old, new, fix):

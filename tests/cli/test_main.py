@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import re
 import signal
 import subprocess
@@ -328,34 +327,3 @@ def test_the_bar_counts_rounds_that_come_in_any_order(capsys, monkeypatch):
     assert "10/10" in done.err
     assert "elapsed" in done.err
     assert "remaining" in done.err
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not Path("/dev/ptmx").exists(), reason="needs a pseudo-terminal")
-def test_the_bar_is_drawn_on_a_terminal_unless_quiet_or_json(tmp_path):
-    outer, inner = os.openpty()
-    program = (
-        "import sys\n"
-        "from taciturn.cli.main import main\n"
-        "from taciturn.errors import PrivacyError\n"
-        "from taciturn.training import training\n"
-        "def stop(*_, report, **__):\n"
-        "    print(report is None, file=sys.stdout)\n"
-        "    raise PrivacyError('stop')\n"
-        "training.train = stop\n"
-        "for options in ([], ['--quiet'], ['--json']):\n"
-        "    main([*sys.argv[1:], *options])\n"
-    )
-    command = [sys.executable, "-c", program, *TRAIN]
-    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "120"}
-    piped = subprocess.run(command, capture_output=True, check=True, text=True)
-    drawn = subprocess.run(
-        command, stdout=subprocess.PIPE, stderr=inner, check=True, text=True, env=environment
-    )
-    os.close(inner)
-    seen = os.read(outer, 100_000)
-    os.close(outer)
-    assert re.findall("True|False", drawn.stdout) == ["False", "True", "True"]
-    assert re.findall("True|False", piped.stdout) == ["False", "True", "True"]  # lines
-    assert b"rounds" in seen
-    assert "rounds" not in piped.stderr

@@ -61,25 +61,6 @@ def test_a_person_is_protected_and_neither_named_nor_counted(table, taciturn_):
     assert "unit person" in said
 
 
-@pytest.mark.slow
-def test_a_proposal_for_persons_is_planned_and_run(table, taciturn_):
-    folder, about = table
-    file = folder / "p.json"
-    plan = (*about[2:], "--persons", 40, "--rows-per-person", 3, "--agents", 4, "--out", file)
-    code, said, err = taciturn_("plan", *plan, "--algorithm", "noisy-gradient")
-    assert code == 0, err
-    assert "40 persons with up to 3 rows each at 4 agents" in said
-    assert "unit person" in said
-    assert json.loads(file.read_text())["counts"] == [30] * 4
-    data = (folder / "t.csv", "--target", "ill", "--proposal", file)
-    code, said, err = taciturn_("train", *data[:1], *data[3:], "--person-column", "who")
-    assert code == 0, err
-    assert "unit person" in said
-    code, _, err = taciturn_("train", *data[:1], *data[3:])
-    assert code == 2
-    assert "--person-column" in err
-
-
 BAD = {
     "no column": (("--rows-per-person", 3), "--person-column COL"),
     "no K": (("--person-column", "who"), "--rows-per-person K"),
@@ -196,3 +177,13 @@ def test_a_proposal_for_persons_at_several_sites_is_charged_across_them(
     assert (once["plan"], once["proposal"]) == (twice["plan"], twice["proposal"])
     both = twice["account"]["after"]["charged"]["mu"]
     assert both == pytest.approx(np.sqrt(2) * once["mu"], rel=1e-6)
+
+
+def test_a_row_without_a_person_is_refused(table, taciturn_):
+    folder, about = table
+    write(folder / "t.csv", [("zq1", "a", 5, "no"), (" ", "a", 7, "yes")])
+    persons = ("--person-column", "who", "--rows-per-person", 3, "--agents", 1)
+    code, _, err = taciturn_("train", folder / "t.csv", *about, *persons)
+    assert code == 2
+    assert "row 2 is empty" in err
+    assert err.count("\n") == 1

@@ -54,9 +54,8 @@ def test_a_plan_says_whether_rows_are_taken_around_a_centre(taciturn_):
     assert "6 coordinates" in out
     assert "Rows: around a private centre" in out
     assert err == ""
-    few = [*by_hand[: by_hand.index("--records")], "--records", "100"]
-    rest = by_hand[by_hand.index("--records") + 2 :]
-    assert "Rows:" not in taciturn_(*few, *rest)[1]
+    few = [word.replace("4000", "100") for word in by_hand]
+    assert "Rows:" not in taciturn_(*few)[1]
 
 
 def test_a_bounds_file_stands_for_columns_norm_and_loss(taciturn_, tmp_path):
@@ -180,3 +179,10 @@ def test_a_proposal_is_of_one_number_of_rounds(taciturn_, tmp_path):
     assert code == 2
     assert "--rounds has 2" in err
     assert not (tmp_path / "p.json").exists()
+
+
+def test_columns_and_loss_are_needed_without_a_bounds_file(taciturn_):
+    for given, missing in ((["--loss", "logistic"], "columns"), (["--columns", "3"], "loss")):
+        code, _, err = taciturn_(*PLAN, *given)
+        assert code == 2
+        assert f"add --{missing}, or --bounds FILE" in err

@@ -69,9 +69,6 @@ EDITS = {
         conditions_of(values, claim).clear(),
         values.update(statement=[one for one in values["statement"] if "Condition: " not in one]),
     ),
-    "a sentence changed": lambda values, claim: values["statement"].__setitem__(
-        0, "epsilon = 0.1000 at delta = 0.001"
-    ),
     "no number": lambda values, claim: claim.update(epsilon="small"),
 }
 
@@ -161,3 +158,8 @@ def test_a_certificate_is_written_for_others_and_an_edited_one_is_not(copied, ca
     assert shown(capsys, copied, "--as", "poem")[0] == 2
     edited(copied / "certificate-1.json", EDITS["epsilon lowered"])
     assert shown(capsys, copied, "--as", "nist")[:2] == (2, "")
+
+
+def test_a_folder_without_a_certificate_is_refused(tmp_path, capsys):
+    code, _, error = shown(capsys, tmp_path)
+    assert (code, "holds no certificate" in error) == (2, True)

@@ -381,3 +381,10 @@ def test_a_message_is_bounded_as_a_whole(monkeypatch):
         else:
             with pytest.raises(InputError, match="no message"):
                 read_message(sent)
+
+
+def test_what_a_method_prints_without_end_is_shown_in_pieces(capsys):
+    elsewhere._shown(io.BytesIO(b"x" * 10_000))
+    lines = capsys.readouterr().err.splitlines()
+    assert max(map(len, lines)) <= len("the method: ") + 500
+    assert sum(line.count("x") for line in lines) == 10_000

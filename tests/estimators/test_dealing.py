@@ -21,16 +21,6 @@ def test_cells_are_cut_to_public_ranges_and_a_constant_follows():
     assert owners.record_norm == np.sqrt(3)
 
 
-def test_a_row_of_another_does_not_move_a_row():
-    x, y = records()
-    moved = x.copy()
-    moved[3] = [9.0, 0.9]
-    first, second = (taciturn.deal(rows, y, agents=4, bounds=BOUNDS, seed=0) for rows in (x, moved))
-    rows = np.flatnonzero((first.features != second.features).any(axis=1))
-    assert rows.tolist() == [3]
-    assert first.facts == second.facts
-
-
 def test_rows_are_dealt_in_secret_unless_a_seed_or_owners_are_given():
     x, y = records()
     one, two = (taciturn.deal(x, y, agents=4, bounds=BOUNDS) for _ in range(2))
@@ -75,3 +65,13 @@ def test_no_cell_is_quoted():
     with pytest.raises((InputError, TypeError)) as caught:
         taciturn.deal([["secret", 0.0]], [1], agents=1, bounds=BOUNDS)
     assert "secret" not in str(caught.value)
+
+
+def test_a_row_of_another_does_not_move_a_row():
+    x, y = records()
+    moved = x.copy()
+    moved[3] = [9.0, 0.9]
+    first, second = (taciturn.deal(rows, y, agents=4, bounds=BOUNDS, seed=0) for rows in (x, moved))
+    rows = np.flatnonzero((first.features != second.features).any(axis=1))
+    assert rows.tolist() == [3]
+    assert first.facts == second.facts

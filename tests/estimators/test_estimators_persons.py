@@ -39,10 +39,8 @@ SECRET = ["HIV+8731", *["b"] * 119]
 REFUSED = {
     "no K": ({"persons": PERSONS}, "rows_per_person="),
     "no persons": ({"persons": None, "rows_per_person": 2}, "persons= in fit"),
-    "K = 0": ({"persons": PERSONS, "rows_per_person": 0}, "at least 1"),
     "too few": ({"persons": SECRET[:7], "rows_per_person": 2}, "120 rows"),
     "a missing one": ({"persons": [None, *SECRET[1:]], "rows_per_person": 2}, "no label"),
-    "a blank one": ({"persons": [" ", *SECRET[1:]], "rows_per_person": 2}, "no label"),
     "too many agents": (
         {"persons": PERSONS, "rows_per_person": 2, "agents": 41}, "41 agents but 40 persons",
     ),

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from scipy.optimize import brentq
 from scipy.stats import norm
-from sklearn.base import clone
 
 from taciturn.budget import AccountTerms, Guarantee, open_account
 from taciturn.certificates import stated
@@ -113,13 +112,6 @@ def test_facts_that_are_given_make_no_warning_and_are_named_as_declared():
         assert not any("read off" in line for line in model.certificate_.conditions)
 
 
-def test_a_fit_is_on_the_condition_that_no_earlier_step_looked_at_the_records():
-    model = PrivateLogisticRegression(**BUDGET, **LABELS, bounds=(0, 1)).fit(*records())
-    (said,) = [line for line in model.certificate_.conditions if "resampled" in line]
-    assert "scaled" in said
-    assert any("this run alone" in line for line in model.certificate_.lines())
-
-
 def certificates(thing, seen):
     """Return every certificate that is reachable from an object."""
     if id(thing) in seen or isinstance(thing, (str, bytes, int, float, np.ndarray, type)):
@@ -134,9 +126,8 @@ def certificates(thing, seen):
     return found + [one for part in inside for one in certificates(part, seen)]
 
 
-@pytest.mark.parametrize("kind", [PrivateLogisticRegression, PrivateLinearRegression])
-def test_nothing_reachable_from_a_fit_shows_a_certificate_without_its_conditions_or_stamp(kind):
-    model = kind(**BUDGET, random_state=1)
+def test_nothing_reachable_from_a_fit_shows_a_certificate_without_its_conditions_or_stamp():
+    model = PrivateLinearRegression(**BUDGET, random_state=1)
     with pytest.warns(PublicFactsWarning):
         model.fit(*records())
     reached = certificates(model, {})
@@ -151,12 +142,6 @@ def test_nothing_reachable_from_a_fit_shows_a_certificate_without_its_conditions
     assert model.plan_.to_dict()["certificate"] == stated(model.certificate_)
 
 
-def test_with_public_classes_a_fit_does_not_tell_that_only_one_of_them_occurs():
-    x, y = records()
-    model = PrivateLogisticRegression(**BUDGET, **LABELS, bounds=(0, 1)).fit(x, 0 * y)
-    assert model.classes_.tolist() == [0, 1]
-
-
 def test_bounds_read_off_the_records_are_their_least_and_largest_values():
     x, y = records()
     x[:, 2] = 7.0
@@ -165,13 +150,6 @@ def test_bounds_read_off_the_records_are_their_least_and_largest_values():
     np.testing.assert_array_equal(model.bounds_[0], x.min(axis=0))
     np.testing.assert_array_equal(model.bounds_[1][:2], x.max(axis=0)[:2])
     assert np.isfinite(model.coef_).all()
-
-
-def test_a_large_delta_warns():
-    model = PrivateLogisticRegression(**{**BUDGET, "delta": 0.01}, **LABELS, bounds=(0, 1))
-    with pytest.warns(PrivacyWarning, match="may publish whole records") as seen:
-        model.fit(*records())
-    assert not issubclass(seen[0].category, PublicFactsWarning)
 
 
 @pytest.mark.parametrize(
@@ -240,16 +218,6 @@ def test_no_record_moves_a_gradient_beyond_the_planned_bound_however_wild(monkey
     assert 0.7 < moved(monkeypatch, model) <= 1 + 1e-9
 
 
-def test_the_observer_of_sums_needs_less_noise_of_each_agent(monkeypatch):
-    x, y = records()
-    made = [
-        shards_of(monkeypatch, clone(MODELS[0]).set_params(observer=name), x, y, agents=5)[0]
-        for name in ("messages", "sum")
-    ]
-    ratio = made[0].ledger.scale / made[1].ledger.scale
-    np.testing.assert_allclose(ratio, math.sqrt(4))
-
-
 def unclipped(self, rows):
     return rows
 
@@ -300,3 +268,9 @@ def test_a_warning_that_is_an_error_loses_no_fit_that_was_charged(tmp_path, monk
     assert account.state().charged[0].status == "released"
     assert np.isfinite(model.coef_).all()
     assert model.certificate_.epsilon <= 0.5
+
+
+def test_with_public_classes_a_fit_does_not_tell_that_only_one_of_them_occurs():
+    x, y = records()
+    model = PrivateLogisticRegression(**BUDGET, **LABELS, bounds=(0, 1)).fit(x, 0 * y)
+    assert model.classes_.tolist() == [0, 1]

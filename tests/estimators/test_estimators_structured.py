@@ -1,13 +1,12 @@
 """The classifier with structured weights: against an independent optimum, and its disclosures."""
 
 import math
-import warnings
 
 import cvxpy
 import numpy as np
 import pytest
 
-from taciturn.errors import InputError, PublicFactsWarning
+from taciturn.errors import InputError
 from taciturn.estimators import PrivateStructuredClassifier
 
 PUBLIC = {"delta": 1e-6, "bounds": (0, 1), "classes": [0, 1]}
@@ -43,16 +42,6 @@ def test_without_noise_it_is_the_fused_lasso_of_a_conic_solver(fitted):
     np.testing.assert_allclose(found, w.value, atol=2e-3)
     assert abs(w.value[0] - w.value[2]) < 1e-4 < abs(w.value[0])  # the edge makes them equal
     assert any("graph=" in line for line in fitted.certificate_.conditions)
-
-
-@pytest.mark.slow
-def test_a_chain_is_nobodys_secret():
-    x, y = records()
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", PublicFactsWarning)
-        chain = PrivateStructuredClassifier(**PUBLIC, epsilon=1.0, rounds=2, random_state=0)
-        chain.fit(x, y)
-    assert not any("structure" in line for line in chain.certificate_.conditions)
 
 
 def test_graphs_that_do_not_fit_name_the_fix():

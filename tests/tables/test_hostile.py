@@ -1,17 +1,15 @@
 """Files that were written badly or to deceive: blocks of any size read them as one block does."""
 
-import os
 import random
-import threading
 from itertools import product
 
-import numpy as np
 import pytest
 
 from taciturn.errors import InputError
 from taciturn.tables import Source, load_table, read_bounds
 
 pytestmark = pytest.mark.slow
+
 
 BOUNDS = """source = "public"
 [target]
@@ -22,8 +20,14 @@ age = { min = 0, max = 99 }
 pay = { min = -10, max = 10, missing = "indicator" }
 town = { values = ["a", "b c", "two\\nlines", "two\\r\\nlines", "x,y", "q\\"q", "é"] }
 """
+
+
 HEADER = "age,pay,town,ill"
+
+
 ROW = "17,-3.5,a,no"
+
+
 SECRET = "SECRET"  # stands in cells that no refusal may repeat
 
 
@@ -65,18 +69,13 @@ def same_in_all_blocks(outcome, raw, **how):
 
 
 READ = {
-    "windows line ends": (written(ROW, ROW, end="\r\n", last="\r\n"), 2),
-    "line ends of old machines": (written(ROW, ROW, end="\r", last=""), 2),
     "line ends of all three kinds": (f"{HEADER}\n{ROW}\r\n{ROW}\r{ROW}\n".encode(), 3),
-    "no end of the last line": (written(ROW, ROW, last=""), 2),
     "empty lines": (written("", ROW, "", "", ROW, "", last="\n\n\n"), 2),
     "empty lines before the header": (b"\n\r\n" + written(ROW), 1),
-    "a byte-order mark": (b"\xef\xbb\xbf" + written(ROW, ROW), 2),
     "a byte-order mark and quotes": (
         b"\xef\xbb\xbf" + written(ROW, header='"age",pay,town,ill'), 1,
     ),
     "utf-16": (written(ROW, '5,,"x,y",yes').decode().encode("utf-16"), 2),
-    "one row": (written(ROW, last=""), 1),
     "a header in quotes over two lines": (
         written(ROW, "1,2,é,yes", header='age,pay,"town\n",ill'), 2,
     ),
@@ -86,9 +85,7 @@ READ = {
     "windows line ends in quotes": (
         written(*['1,2,"two\r\nlines",no', ROW] * 20, end="\r\n", last="\r\n"), 40,
     ),
-    "quotes after blanks": (written('1, "2", "x,y", no', "1,2,a,no"), 2),
     "a category in the last block only": (written(*[ROW] * 200, "1,2,é,yes"), 201),
-    "blanks around cells": (written(" 7 ,\t-1, b c , yes\t", "7,-1,b c,yes"), 2),
     "blanks beyond ascii": (written("\u00a07,\u2003-1,b c,yes", "7,-1,b c,yes"), 2),
 }  # fmt: skip
 
@@ -99,30 +96,14 @@ def test_what_is_a_table_is_read_the_same_in_blocks_of_any_size(raw, rows, outco
     assert read == rows
 
 
-def test_rows_that_fill_blocks_exactly_are_read_once_each(outcome_of):
-    raw = written(*(f"{k:02d},-3.5,a,no" for k in range(64)))
-    truth = outcome_of(raw)
-    line = len(ROW) + 1
-    for size in (line, line - 1, line + 1, 8 * line, len(raw) - len(HEADER) - 1, 1024):
-        assert outcome_of(raw, size) == truth
-
-
 REFUSED = {
     "nothing": (b"", "is empty"),
-    "line ends alone": (b"\n\n\r\n", "is empty"),
     "a byte-order mark alone": (b"\xef\xbb\xbf", "is empty"),
-    "a header alone": (written(last=""), "has no rows"),
     "a header and empty lines": (written("", "", ""), "has no rows"),
     "a quote that never ends": (written(*[ROW] * 100, f'1,"{SECRET},a,no', ROW), "not a valid CSV"),
-    "a quote that never ends in the header": (
-        written(ROW, header='age,pay,"town,ill'), "not a valid CSV",
-    ),
     "text behind a quote": (written(ROW, f'1,2,"a"{SECRET},no'), "not a valid CSV"),
     "a quote inside a cell that has none around": (
         written(*[ROW] * 9, f'1,2,{SECRET}"s,no', ROW), "a cell has a quote inside and none around",
-    ),
-    "a quote between two cells with lines in quotes": (
-        written(*['1,2,"two\nlines",no'] * 9, f'1,2,{SECRET}"s,no'), "has a quote inside",
     ),
     "a row too short, and later a quote that never ends": (
         written(*[ROW] * 5, f"{SECRET},1", *[ROW] * 90, '1,"2,a,no'), "row 6 has 2 cells",
@@ -130,28 +111,13 @@ REFUSED = {
     "a row too long, and later no text": (
         written(ROW, f"{ROW},{SECRET}", *[ROW] * 90) + b"1,2,\xff,no\n", "row 2 has 5 cells",
     ),
-    "a row of blanks": (written(ROW, "   ", ROW), "row 2 has 1 cells"),
     "the end of a file that was cut": (written(*[ROW] * 70, "1,2", last=""), "row 71 has 2 cells"),
-    "a separator too many on every line": (
-        written(*[f"{ROW},{SECRET}"] * 80), "row 1 has 5 cells and the header 4",
-    ),
     "two rows whose cells add up": (written("1,2,a", "no,1,2,a,no"), "row 1 has 3 cells"),
     "bytes that are no text": (written(*[ROW] * 90) + b"1,2,\xff,no\n", "not text in UTF-8"),
-    "half a character at the end": (written(ROW) + b"1,2,\xc3", "not text in UTF-8"),
-    "a long cell": (written(ROW, f"1,2,{SECRET * 3_000},no"), "'town', row 2"),
     "a long cell in quotes": (written(ROW, f'1,2,"{SECRET * 3_000}",no'), "'town', row 2"),
     "a zero byte in a number": (written(*[ROW] * 9, "1\0,2,a,no"), "'age', row 10"),
-    "a zero byte in a text": (written(*[ROW] * 9, "1,2,a\0,no"), "'town', row 10"),
     "a category that is none": (written(*[ROW] * 99, f"1,2,{SECRET},no"), "'town', row 100"),
-    "a category longer than a block": (
-        written(*[ROW] * 9, f"1,2,{SECRET * 300},no"), "'town', row 10",
-    ),
     "a label that is none": (written(*[ROW] * 99, f"1,2,a,{SECRET}"), "'ill', row 100"),
-    "a column twice": (written(ROW, header="age,age,town,ill"), "two columns called 'age'"),
-    "tabs for commas": (
-        written("1\t2\ta\tno", header="age\tpay\ttown\till"), "looks separated by tabs",
-    ),
-    "an archive": (b"PK\x03\x04" + bytes(99), "is a spreadsheet"),
 }  # fmt: skip
 
 
@@ -162,7 +128,7 @@ def test_what_is_no_table_is_refused_in_the_same_words_whatever_the_blocks(raw, 
 
 
 @pytest.mark.parametrize("quote", ["", '"'])
-@pytest.mark.parametrize("before", range(9))
+@pytest.mark.parametrize("before", [0, 1, 4, 8])
 def test_a_row_is_too_long_whatever_stands_before_it(quote, before, outcome_of, monkeypatch):
     """Planted fault: a limit on what is left of a block, which depends on where that ends."""
     monkeypatch.setattr("taciturn.tables.pieces.LONGEST_ROW", 120)
@@ -175,44 +141,16 @@ def test_a_row_is_too_long_whatever_stands_before_it(quote, before, outcome_of, 
             assert ("a row of more than 119 bytes" in found) == refused
 
 
-def test_an_open_quote_does_not_take_a_file_into_memory(outcome_of, monkeypatch):
-    monkeypatch.setattr("taciturn.tables.pieces.LONGEST_ROW", 120)
-    said = outcome_of(written(ROW, f'1,2,"{SECRET},no', *[ROW] * 20), 50)
-    assert "a row of more than 119 bytes; is a quote left open?" in said
-
-
-@pytest.mark.parametrize(
-    ("spelled", "number"),
-    [
-        ("1e1", 10), ("+3", 3), ("1E+1", 10), ("007", 7), ("5.", 5), (".5", 0.5), ("-0", 0),
-        ("1e-400", 0), ("1e300", 99), ("9" * 300, 99), ("0." + "3" * 40, 1 / 3), ('"7"', 7),
-    ],
-)  # fmt: skip
-def test_a_number_may_be_written_as_python_writes_it(spelled, number, outcome_of):
-    raw = written(*[ROW] * 70, f"{spelled},2,a,no")
-    features, *_ = same_in_all_blocks(outcome_of, raw)
-    age = np.frombuffer(features).reshape(71, -1)[-1, 0]
-    assert age == 2 * (number / 99) - 1
-
-
 @pytest.mark.parametrize(
     "spelled",
     [
-        "0x1", "nan", "inf", "-Infinity", "1_000", "1e999", "9" * 400, "\u0663", "1d5", "1 0",
-        "--1", "", ".", "-", "e5", "True", "1L", "0b1", "'1'", '"1""2"', SECRET,
-        "0" * 5000 + "7",
+        "0x1", "nan", "-Infinity", "1_000", "1e999", "9" * 400, "\u0663", "1d5", "1 0", "--1", "",
+        ".", "True", '"1""2"', SECRET, "0" * 5000 + "7",
     ],
 )  # fmt: skip
 def test_what_no_table_means_by_a_number_is_refused(spelled, outcome_of):
     refusal = same_in_all_blocks(outcome_of, written(*[ROW] * 70, f"{spelled},2,a,no"))
     assert "column 'age', row 71 is empty" in refusal
-
-
-def test_a_file_in_another_encoding_is_read_the_same_in_blocks_of_any_size(outcome_of):
-    raw = written(*[ROW] * 60, "1,2,é,yes").decode().encode("latin-1")
-    assert "not text in UTF-8" in same_in_all_blocks(outcome_of, raw)
-    *_, rows = same_in_all_blocks(outcome_of, raw, encoding="latin-1")
-    assert rows == 61
 
 
 CELLS = (
@@ -240,47 +178,28 @@ def drawn(draw):
     return b"\xef\xbb\xbf" + raw if draw.random() < 0.2 else raw
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_files_at_random_are_read_or_refused_the_same_in_blocks_of_any_size(seed, outcome_of):
-    same_in_all_blocks(outcome_of, drawn(random.Random(seed)))
+def test_files_at_random_are_read_or_refused_the_same_in_blocks_of_any_size(outcome_of):
+    ends = [same_in_all_blocks(outcome_of, drawn(random.Random(seed))) for seed in range(12)]
+    assert 2 < sum(isinstance(end, str) for end in ends) < 10  # some are read, some refused
 
 
-def test_files_at_random_are_both_read_and_refused(outcome_of):
-    """Or the comparison above would say nothing."""
-    told = [isinstance(outcome_of(drawn(random.Random(seed))), str) for seed in range(12)]
-    assert 2 < sum(told) < 10
-
-
-def test_a_pipe_is_read_as_the_file_is_whatever_the_blocks(outcome_of, tmp_path):
-    raw = written(*['1,2,"two\nlines",no', ROW, "5,,é,yes"] * 30)
-    truth = outcome_of(raw, 100)
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    writer = threading.Thread(target=lambda: pipe.write_bytes(raw))
-    writer.start()
-    table = load_table(
-        Source(path=pipe, target="ill", bounds=None), read_bounds(tmp_path / "bounds.toml")
-    )
-    writer.join()
-    assert (table.features.tobytes(), table.targets.tobytes()) == truth[:2]
-
-
-@pytest.mark.parametrize("grown", [True, False])
-def test_a_file_that_changes_while_it_is_read_is_refused(grown, outcome_of, tmp_path):
-    """A row that is added behind the place of the reader, or one before it that is another."""
+def test_a_file_that_changes_while_it_is_read_is_refused(outcome_of, tmp_path):
+    """A row before the place of the reader becomes another."""
     path, raw = tmp_path / "t.csv", written(*[ROW] * 100)
     outcome_of(raw, 64)
 
     def change(done, total):
         if total is not None and done < 50:
             with path.open("r+b") as file:
-                if grown:
-                    file.seek(0, os.SEEK_END)
-                    file.write(ROW.encode() + b"\n")
-                else:
-                    file.seek(len(HEADER) + 1)
-                    file.write(b"18")
+                file.seek(len(HEADER) + 1)
+                file.write(b"18")
 
     known = read_bounds(tmp_path / "bounds.toml")
     with pytest.raises(InputError, match="changed after its rows were counted"):
         load_table(Source(path=path, target="ill", bounds=None), known, report=change)
+
+
+def test_an_open_quote_does_not_take_a_file_into_memory(outcome_of, monkeypatch):
+    monkeypatch.setattr("taciturn.tables.pieces.LONGEST_ROW", 120)
+    said = outcome_of(written(ROW, f'1,2,"{SECRET},no', *[ROW] * 20), 50)
+    assert "a row of more than 119 bytes; is a quote left open?" in said

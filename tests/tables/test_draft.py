@@ -7,7 +7,6 @@ import pytest
 from taciturn.errors import InputError
 from taciturn.tables import (
     Categories,
-    Form,
     Numeric,
     bounds_text,
     draft_from,
@@ -84,22 +83,12 @@ def test_the_draft_is_a_bounds_file_that_encodes_its_table(tmp_path):
     assert np.unique(rows.targets).tolist() == [-1, 1]
 
 
-def test_numbers_are_read_where_the_form_is_given():
-    draft = draft_from(messy(), "ill", form=Form(thousands=","))
-    assert isinstance(draft.bounds.columns["pay"], Numeric)
-    assert draft.bounds.columns["pay"].maximum > 5000
-    assert draft.bounds.form == Form(thousands=",")
-    with pytest.raises(InputError, match=r"the target 'pay' cannot be used.*--thousands ','"):
-        draft_from(messy(), "pay")
-
-
 @pytest.mark.parametrize(
     ("cells", "options"),
     [
         (["1,5", "2"], "--decimal ','"),
         (["1,500", "2"], "--thousands ',' or --decimal ','"),
         (["1.500,5", "2"], "--decimal ',' --thousands '.'"),
-        (["1'500", "2"], '--thousands "\'"'),
         (["1\u00a0500", "2"], "--thousands ' '"),
     ],
 )
@@ -107,24 +96,6 @@ def test_the_reason_names_the_options_that_would_read_the_numbers(cells, options
     frame = pd.DataFrame({"x": cells, "z": ["1", "2"], "y": ["a", "b"]}, dtype=object)
     why = draft_from(frame, "y").notes.left_out["x"]
     assert sorted(why.partition(": add ")[2].split(" or ")) == sorted(options.split(" or "))
-
-
-def test_one_form_that_reads_all_numbers_in_another_form_is_the_reason_of_each():
-    # each alone could be read otherwise too; missing cells and a few words do not hide the numbers
-    frame = pd.DataFrame(
-        {
-            "pay": ["1.500,5"] * 20,
-            "height": ["1,500", "NA", "?", "k.A.", *["1,7"] * 16],
-            "town": ["1,5 km"] * 20,
-            "y": ["a", "b"] * 10,
-        },
-        dtype=object,
-    )
-    left_out = draft_from(frame, "y").notes.left_out
-    assert left_out == dict.fromkeys(
-        ("pay", "height"),
-        "it looks like numbers in another form: add --decimal ',' --thousands '.'",
-    )
 
 
 def column(*cells):
@@ -145,25 +116,6 @@ def test_a_word_that_recurs_among_numbers_is_proposed_as_a_missing_cell():
 @pytest.mark.parametrize("cells", [["oops"], ["90+", "90+"], ["a", "a", "b", "b", "c", "c", "d"]])
 def test_a_slip_a_number_with_a_mark_and_many_words_are_no_missing_cells(cells):
     assert "x" in column(*cells, "NA").notes.left_out
-
-
-def test_constant_and_skewed_columns_are_pointed_out():
-    frame = pd.DataFrame(
-        {
-            "same": ["7"] * 100,
-            "cost": [*map(str, range(96)), *["5000"] * 4],
-            "even": [*map(str, range(100))],
-            "rare": [*["0"] * 96, *["1"] * 4],
-            "y": ["a", "b"] * 50,
-        },
-        dtype=object,
-    )
-    remarks = draft_from(frame, "y").notes.remarks
-    assert "every cell says the same" in remarks["same"][0]
-    assert "19 of 20 values lie in a tenth of this range" in remarks["cost"][0]
-    assert "cost" in draft_from(frame, "cost").notes.remarks
-    assert not any("every cell" in text or "19 of" in text for text in remarks.get("even", ()))
-    assert "rare" not in remarks
 
 
 def test_bins_and_logarithms_are_proposed_as_comments_and_used_only_when_uncommented(tmp_path):
@@ -225,3 +177,72 @@ def test_a_target_with_an_empty_cell_is_refused_and_a_spelling_is_pointed_out():
         draft_from(frame, "ill")
     frame = messy().assign(town=["NA"] + ["Ulm"] * (ROWS - 1))
     assert "looks like a missing cell" in draft_from(frame, "ill").notes.remarks["town"][0]
+
+
+def test_filled_in_bounds_are_what_occurs_and_say_where_they_come_from():
+    draw = np.random.default_rng(0)
+    numbers = draw.normal(size=40)
+    frame = pd.DataFrame(
+        {
+            "x": [repr(float(v)) for v in numbers],
+            "town": ["a", "b"] * 20,
+            "constant": ["5"] * 40,
+            "note": [f"text {k}" for k in range(40)],
+            "y": [str(v) for v in range(40)],
+        },
+        dtype=object,
+    )
+    made = draft_from(frame, "y", ignored=("note",)).bounds
+    assert made.origin == "data"
+    assert made.columns["x"] == Numeric(numbers.min(), numbers.max())
+    assert made.columns["town"] == Categories(("a", "b"))
+    assert made.columns["constant"] == Numeric(5.0, 10.0)
+    assert made.ignored == ("note",)
+    assert made.target == Numeric(0.0, 39.0)
+    assert draft_from(frame, "town", ignored=("note",)).bounds.target == Categories(("a", "b"))
+
+
+@pytest.mark.parametrize(
+    ("cells", "words"),
+    [(["1", ""], "'x', row 2 is empty"), (["inf", "1"], "'x', row 1 is infinite")],
+)
+def test_filling_in_refuses_cells_that_training_would_refuse(cells, words):
+    with pytest.raises(InputError, match=words):
+        draft_from(pd.DataFrame({"x": cells, "y": ["a", "b"]}, dtype=object), "x")
+
+
+def test_one_form_that_reads_all_numbers_in_another_form_is_the_reason_of_each():
+    # each alone could be read otherwise too; missing cells and a few words do not hide the numbers
+    frame = pd.DataFrame(
+        {
+            "pay": ["1.500,5"] * 20,
+            "height": ["1,500", "NA", "?", "k.A.", *["1,7"] * 16],
+            "town": ["1,5 km"] * 20,
+            "y": ["a", "b"] * 10,
+        },
+        dtype=object,
+    )
+    left_out = draft_from(frame, "y").notes.left_out
+    assert left_out == dict.fromkeys(
+        ("pay", "height"),
+        "it looks like numbers in another form: add --decimal ',' --thousands '.'",
+    )
+
+
+def test_constant_and_skewed_columns_are_pointed_out():
+    frame = pd.DataFrame(
+        {
+            "same": ["7"] * 100,
+            "cost": [*map(str, range(96)), *["5000"] * 4],
+            "even": [*map(str, range(100))],
+            "rare": [*["0"] * 96, *["1"] * 4],
+            "y": ["a", "b"] * 50,
+        },
+        dtype=object,
+    )
+    remarks = draft_from(frame, "y").notes.remarks
+    assert "every cell says the same" in remarks["same"][0]
+    assert "19 of 20 values lie in a tenth of this range" in remarks["cost"][0]
+    assert "cost" in draft_from(frame, "cost").notes.remarks
+    assert not any("every cell" in text or "19 of" in text for text in remarks.get("even", ()))
+    assert "rare" not in remarks
