@@ -92,7 +92,14 @@ ON_PRIVATE_RECORDS = {f"taciturn.training.training.{step}" for step in ("on_trai
 CALCULATED = set(LATER[1:10]) - ON_PRIVATE_RECORDS
 
 
-@pytest.mark.parametrize("step", LATER)
+# the quick suite has one of each kind: of what is answered, calculated, written and printed
+SLOW = ("measure", "curves_on_test", "optimum", "curves_text", "_plan", "oracle_metrics", "results")
+
+
+@pytest.mark.parametrize(
+    "step",
+    [pytest.param(s, marks=[pytest.mark.slow] * s.endswith(SLOW)) for s in LATER],
+)
 def test_a_step_after_the_run_that_fails_loses_no_model_trace_certificate_or_charge(
     step, table, monkeypatch, capsys
 ):

@@ -186,7 +186,9 @@ def test_a_case_that_cannot_be_dispatched_is_one_line_and_nothing_is_asked(
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("fails", ["solved_at", "folder_texts"])
+@pytest.mark.parametrize(
+    "fails", ["solved_at", pytest.param("folder_texts", marks=pytest.mark.slow)]
+)
 def test_what_a_grid_answered_outlives_whatever_is_computed_from_it(
     capsys, tmp_path, monkeypatch, fails
 ):

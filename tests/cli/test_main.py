@@ -232,7 +232,7 @@ def test_account_agrees_with_the_closed_form(taciturn_):
     assert (values["multiplier"], values["rounds"], values["delta"]) == (10, 100, 1e-6)
 
 
-@pytest.mark.parametrize("mechanism", ["gaussian", "laplace"])
+@pytest.mark.parametrize("mechanism", ["gaussian", pytest.param("laplace", marks=pytest.mark.slow)])
 def test_account_finds_the_multiplier_that_it_would_price_at_the_budget(taciturn_, mechanism):
     command = ["cost", mechanism, *COST[2:], "--json"]
     there = taciturn_(*command, "--epsilon", "1.5").json

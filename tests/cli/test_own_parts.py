@@ -61,6 +61,7 @@ def module(tmp_path, monkeypatch):
         del named._LOSSES[name]
 
 
+@pytest.mark.slow
 def test_a_loss_of_ones_own_is_trained_by_its_name(module, taciturn_):
     one = taciturn_(
         "train", *TRAIN, "--loss", "mine:Softened", "--seed", "1", "--clip", "0.5", "--out", "a"

@@ -213,6 +213,7 @@ def test_only_a_method_apart_is_certified_without_its_authors_word_and_charged(f
     assert not any("author's word" in condition for condition in conditions)
 
 
+@pytest.mark.slow
 def test_a_method_that_stays_is_ended_and_what_it_prints_is_shown_as_its_own(folder, capfd):
     began = time.monotonic()
     assert train("Stays", "--no-centre", "--vault") == 0
@@ -240,7 +241,9 @@ def gone(numbers):
 
 
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="processes are looked up in /proc")
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "number", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)]
+)
 def test_no_process_of_a_method_is_left_however_the_command_ends(folder, number):
     words = ["train", "breast_cancer", "--epsilon", "4", "--delta", "1e-4", "--rounds", "5"]
     words += ["--agents", "3", "--no-centre", "--algorithm", "spies:Sleeps", "--vault"]
@@ -271,11 +274,11 @@ def test_a_method_that_takes_too_long_is_ended_in_one_line(folder, capsys, monke
 @pytest.mark.parametrize(
     ("method", "said"),
     [
-        ("Fails", "in the middle"),
-        ("Ends", "has ended"),
+        pytest.param("Fails", "in the middle", marks=pytest.mark.slow),
+        pytest.param("Ends", "has ended", marks=pytest.mark.slow),
         ("asks_its_own", "Own is no class of"),
         ("Forges", "sent 'released' where"),
-        ("Misshapes", "this question is asked with"),
+        pytest.param("Misshapes", "this question is asked with", marks=pytest.mark.slow),
     ],
 )
 def test_a_method_that_fails_apart_ends_the_run_in_one_line(folder, capsys, method, said):

@@ -148,3 +148,17 @@ def test_the_variance_of_a_limit_of_the_auc_is_that_of_repeated_draws():
         seen.append(lower)
         told.append((lower - interval.low) / 1.96)
     assert np.mean(told) == pytest.approx(np.std(seen), rel=0.1)
+
+
+def wilson(part, whole, z=1.959963984540054):
+    share = part / whole
+    middle = (share + z**2 / (2 * whole)) / (1 + z**2 / whole)
+    half = math.sqrt(share * (1 - share) / whole + z**2 / (4 * whole**2)) * z / (1 + z**2 / whole)
+    return middle - half, middle + half
+
+
+def test_without_noise_the_interval_of_a_share_is_that_of_wilson():
+    counts = Counts.of(np.array([30.0, 70.0]), 100, 0.0)
+    part = np.array([True, False])
+    found = ratio_interval(counts, part, np.ones(2, bool))
+    assert (found.low, found.high) == pytest.approx(wilson(30, 100), abs=1e-12)

@@ -296,7 +296,7 @@ def drawn_cells(draw, kinds, end):
 def test_blocks_of_any_size_hold_the_cells_that_a_csv_reader_finds(size, kinds, end, bytes_of):
     bytes_of(size)
     draw = random.Random(size)
-    for _ in range(8):
+    for _ in range(4):
         raw = drawn_cells(draw, kinds, end)
         assert read_pieces(raw).to_numpy(object).tolist() == by_csv(raw)
 
