@@ -1,15 +1,12 @@
 """One road: what is planned is what is trained, and one function turns a name into a method."""
 
-import ast
 import json
 import re
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-import taciturn
 from conftest import published
 from taciturn.cli.main import BUILT_IN, commands, main
 from taciturn.cli.options import method_options
@@ -19,7 +16,6 @@ from taciturn.estimators import (
     PrivateLogisticRegression,
 )
 
-ROOT = Path(taciturn.__file__).parent
 BUDGET = "--epsilon 2 --delta 1e-4"
 ROADS = {
     "star": "--agents 5 --rounds 6",
@@ -145,30 +141,6 @@ def test_bounds_that_differ_in_the_last_place_are_other_facts(taciturn_, files):
 
 
 # one function turns a name into a method
-
-
-def source_trees(*rooms):
-    files = [file for room in rooms for file in sorted((ROOT / room).rglob("*.py"))]
-    return {str(file.relative_to(ROOT)): ast.parse(file.read_text()) for file in files}
-
-
-def uses(tree):
-    """Return who looks a method up in a table of methods or builds one, by function."""
-    found = []
-    for function in ast.walk(tree):
-        if not isinstance(function, ast.FunctionDef):
-            continue
-        for node in ast.walk(function):
-            called = node.func if isinstance(node, ast.Call) else None
-            if isinstance(called, ast.Attribute) and called.attr == "build":
-                found.append(("builds", function.name))
-    return found
-
-
-def test_a_name_becomes_an_algorithm_for_a_document_and_for_a_problem_in_one_function_each():
-    trees = source_trees("")
-    builders = {(file, name) for file, tree in trees.items() for _, name in uses(tree)}
-    assert builders == {("proposal/proposal.py", "composition"), ("engine/methods.py", "plan")}
 
 
 # every option of a method is an option of the commands and of the estimators
