@@ -1,6 +1,6 @@
 """Tables as they are exported, drawn at random, some of them with a fault."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -8,85 +8,66 @@ ROWS = 120  # more than the texts that are listed, so that free text is left out
 SECRET = "XK93Q"
 MISSING = ("", "", "NA", "-", "n/a", "?")
 MARKS = ((".", ""), (",", ""), (".", ","), (",", "."), (",", " "), (".", "'"))
+DATES = ("{y}-{m:02}-{d:02}", "{d}.{m}.{y}", "{m:02}/{d:02}/{y}", "{y}/{m}/{d}")
+TEXTS = ("ja", "nein", "Zürich", "New York", "o'Brien", 'so "so"', "a,b;c")
 FAULTS = (
-    "a target that is empty",
-    "a target of one class",
-    "no delimiter",
-    "no encoding",
-    "a row cut short",
-    "a cell that is no number",
-    "a category that is not listed",
+    "a target that is empty", "a target of one class", "no delimiter", "no encoding",
+    "a row cut short", "a cell that is no number", "a category that is not listed",
     "an infinite cell",
-)
+)  # fmt: skip
+# what the bounds do not foresee: it stands in the file that is trained on alone
+LATER = {"a cell that is no number": ("number 0", 5), "a category that is not listed": ("extra", 9)}
 
 
 @dataclass
 class MessyTable:
-    """A file, how it is read, and what was done to it.
-
-    `later` is the file that is trained on: that of the draft of the bounds, or one with a further
-    cell, which the bounds do not foresee.
-    """
+    """Two files, of the draft of the bounds and of the training, how they are read, the fault."""
 
     draft: bytes
     later: bytes
     options: list[str]
-    target: str
     fault: str | None
-    columns: list[str] = field(default_factory=list)
+    columns: list[str]
 
 
 def number(draw, decimal, thousands):
-    """Return a function that writes numbers."""
     size = draw.choice([1.0, 50.0, 4000.0, 2e6])
-
-    def write(k):
-        text = f"{draw.uniform(-0.1, 1) * size:,.2f}"
-        return text.translate(str.maketrans({",": thousands, ".": decimal}))
-
-    return write
+    marks = str.maketrans({",": thousands, ".": decimal})
+    return lambda k: f"{draw.uniform(-0.1, 1) * size:,.2f}".translate(marks)
 
 
-def date(draw, decimal, thousands):
-    """Return a function that writes dates in one of the usual ways."""
-    way = draw.choice(["{y}-{m:02}-{d:02}", "{d}.{m}.{y}", "{m:02}/{d:02}/{y}", "{y}/{m}/{d}"])
-    return lambda k: way.format(
-        y=draw.integers(1990, 2030), m=draw.integers(1, 13), d=draw.integers(1, 29)
-    )
+def date(draw, *marks):
+    way, parts = draw.choice(DATES), {"y": (1990, 2030), "m": (1, 13), "d": (1, 29)}
+    return lambda k: way.format(**{name: draw.integers(*ends) for name, ends in parts.items()})
 
 
-def category(draw, decimal, thousands):
-    """Return a function that writes one of a few texts, in whatever case, with stray blanks."""
-    texts = draw.choice(["ja", "nein", "Zürich", "New York", "o'Brien", 'so "so"', "a,b;c"], 3)
+def category(draw, *marks):
+    """One of a few texts, in whatever case, with stray blanks."""
+    texts = draw.choice(TEXTS, 3)
     ways = [str, str.upper, str.capitalize, "  {} ".format, lambda text: text.replace(" ", "  ")]
     used = ways[: int(draw.integers(1, 6))]
     return lambda k: used[draw.integers(len(used))](texts[draw.integers(3)])
 
 
-def constant(draw, decimal, thousands):
-    """Return a function that writes the same always."""
-    same = draw.choice(["7", "x", "2020-01-01"])
-    return lambda k: str(same)
+def constant(draw, *marks):
+    same = str(draw.choice(["7", "x", "2020-01-01"]))
+    return lambda k: same
 
 
-def levels(draw, decimal, thousands):
-    """Return a function that writes one of some, or of too many, texts."""
-    most = int(draw.choice([30, 110]))
+def levels(draw, *marks):
+    most = int(draw.choice([30, 110]))  # some, or too many
     return lambda k: f"level {k % most}"
 
 
-def identity(draw, decimal, thousands):
-    """Return a function that numbers the rows."""
+def identity(draw, *marks):
     return lambda k: f"{SECRET}{k}"
 
 
-def note(draw, decimal, thousands):
-    """Return a function that writes free text."""
+def note(draw, *marks):
     return lambda k: f"{SECRET} patient {k}, seen twice"
 
 
 KINDS = (number, number, date, category, constant, levels, identity, note)
-QUIET = (identity, note, constant)  # without holes
 
 
 def messy_table(seed):
@@ -96,28 +77,32 @@ def messy_table(seed):
     marks = MARKS[draw.integers(len(MARKS))]
     encoding = str(draw.choice(["utf-8", "utf-8-sig", "cp1252", "utf-16"]))
     fault = str(draw.choice(FAULTS)) if draw.uniform() < 0.35 else None
-    cells = columns(draw, marks)
-    spoil_early(cells, fault, marks)
+    cells = columns(draw, marks, fault)
     names = [str(name) for name in draw.permutation(list(cells))]
-    early = written(cells, names, delimiter)
-    later = spoilt_later(cells, names, delimiter, fault)
-    options = {"--decimal": marks[0], "--thousands": marks[1]}
+    early = later = written(cells, names, delimiter)
+    if fault in LATER:
+        name, place = LATER[fault]
+        cells[name][place] = f"{SECRET} 12"
+        later = written(cells, names, delimiter)
+    if fault == "a row cut short":
+        later = later.rstrip("\n").rpartition(delimiter)[0]
+    options = ["--decimal", marks[0], "--thousands", marks[1]]
     if fault != "no delimiter":
-        options["--delimiter"] = "tab" if delimiter == "\t" else delimiter
+        options += ["--delimiter", "tab" if delimiter == "\t" else delimiter]
     if fault != "no encoding":
-        options["--encoding"] = encoding
-    flat = [word for pair in options.items() for word in pair]
-    return MessyTable(early.encode(encoding), later.encode(encoding), flat, "aim", fault, names)
+        options += ["--encoding", encoding]
+    return MessyTable(early.encode(encoding), later.encode(encoding), options, fault, names)
 
 
-def columns(draw, marks):
+def columns(draw, marks, fault):
     """Return the cells of every column, by its name."""
     kinds = [number, *(KINDS[k] for k in draw.integers(len(KINDS), size=draw.integers(2, 7)))]
     cells = {}
     for place, kind in enumerate(kinds):
         write = kind(draw, *marks)
         cells[f"{kind.__name__} {place}"] = column = [write(k) for k in range(ROWS)]
-        share = 0.0 if kind in QUIET else float(draw.choice([0, 0, 0.02, 0.3]))
+        whole = kind in (identity, note, constant)
+        share = 0.0 if whole else float(draw.choice([0, 0, 0.02, 0.3]))
         blank = str(draw.choice(MISSING))
         for k in np.flatnonzero(draw.uniform(size=ROWS) < share):
             column[k] = blank
@@ -126,39 +111,25 @@ def columns(draw, marks):
     labels = [["yes", "no"], ["Ja", "ja", "NEIN"], ["a", "b", "c"], None][draw.integers(4)]
     write = number(draw, *marks)
     cells["aim"] = [labels[k % len(labels)] if labels else write(k) for k in range(ROWS)]
-    return cells
-
-
-def spoil_early(cells, fault, marks):
-    """Plant a fault that the draft of the bounds meets already."""
     if fault == "a target that is empty":
         cells["aim"][3] = ""
     if fault == "a target of one class":
         cells["aim"] = ["yes"] * ROWS
     if fault == "an infinite cell":
         cells["number 0"][5] = "inf" if marks == (".", "") else "1e999"
-
-
-def spoilt_later(cells, names, delimiter, fault):
-    """Return the table that is trained on, with what the bounds do not foresee."""
-    if fault == "a cell that is no number":
-        cells["number 0"][5] = f"{SECRET} 12"
-    if fault == "a category that is not listed":
-        cells["extra"][9] = f"{SECRET} w"
-    text = written(cells, names, delimiter)
-    if fault == "a row cut short":
-        text = text.rstrip("\n").rpartition(delimiter)[0]
-    return text
+    return cells
 
 
 def written(cells, names, delimiter):
     """Return the table as text; cells are quoted where they have to be."""
-
-    def quoted(cell):
-        if delimiter in cell or '"' in cell:
-            return '"' + cell.replace('"', '""') + '"'
-        return cell
-
-    rows = zip(*(cells[name] for name in names), strict=True)
-    lines = [names, *rows]
-    return "\n".join(delimiter.join(map(quoted, line)) for line in lines) + "\n"
+    quoted = {
+        name: [
+            '"' + cell.replace('"', '""') + '"' if delimiter in cell or '"' in cell else cell
+            for cell in cells[name]
+        ]
+        for name in names
+    }
+    return (
+        "\n".join(delimiter.join(line) for line in [names, *zip(*quoted.values(), strict=True)])
+        + "\n"
+    )

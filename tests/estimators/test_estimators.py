@@ -157,28 +157,11 @@ def test_coefficients_in_the_users_units_reproduce_the_scores_and_outside_rows_a
     np.testing.assert_array_equal(model.bounds_, (LOW, HIGH))
 
 
-def test_another_algorithm_fits_within_the_budget():
-    x, y = two_labels()
-    model = PrivateLogisticRegression(**NOISY, classes=["fit", "ill"], algorithm="dp-admm")
-    model.fit(x, y)
-    assert 7.9 < model.certificate_.epsilon <= 8.0
-    assert np.isfinite(model.coef_).all()
-
-
 def test_an_algorithm_that_samples_draws_batches_at_the_rate_that_is_given():
     x, y = two_labels()
     model = PrivateLogisticRegression(**{**EXACT, "rounds": 5}, classes=["fit", "ill"])
     model.set_params(algorithm="dp-sgd", sampling_rate=0.2).fit(x, y)
     np.testing.assert_array_equal(model.plan_.ledger.rate, 0.2)
-
-
-@pytest.mark.slow
-def test_batches_of_a_fixed_size_are_accounted_for_as_such():
-    x, y = two_labels()
-    model = PrivateLogisticRegression(**{**NOISY, "rounds": 5}, classes=["fit", "ill"])
-    model.set_params(algorithm="dp-sgd", sampling_rate=0.2, batches="fixed").fit(x, y)
-    np.testing.assert_array_equal(model.plan_.ledger.batch, 48)
-    assert 7.9 < model.certificate_.epsilon <= 8.0
 
 
 @pytest.mark.slow
@@ -203,24 +186,15 @@ def test_an_estimator_lives_in_pipelines_grids_and_pickles():
     ("change", "match"),
     [
         ({"epsilon": None}, "epsilon and delta are not both set"),
-        ({"delta": None}, "epsilon and delta are not both set"),
-        ({"epsilon": math.nan}, "epsilon is nan"),
         ({"algorithm": "dp-sgd", "batches": "large"}, "choose from poisson, fixed"),
         ({"batches": "fixed"}, "no option batches.*dp-sgd"),
-        ({"delta": 1.0}, "delta is 1"),
         ({"bounds": (0, 1, 2)}, "pair"),
-        ({"bounds": 3}, "pair"),
         ({"bounds": (0, [1, 2, 3])}, "2 numbers, one per column"),
         ({"bounds": (0, [1, 0])}, "bounds of column 1: min is 0 and max is 0"),
-        ({"bounds": (0, math.nan)}, "bounds of column 0"),
         ({"classes": ["fit"]}, "at least two"),
         ({"classes": ["fit", "dead"]}, "not in classes"),
         ({"relation": "bounded_change"}, "relation"),
-        ({"observer": "nobody"}, "observer"),
-        ({"algorithm": "magic"}, "unknown algorithm"),
         ({"algorithm": "dp-sgd", "sampling_rate": 2.0}, "sampling-rate is 2"),
-        ({"rounds": 0}, "rounds is 0"),
-        ({"l2": -1.0}, "l2 is -1"),
         ({"clip": 0.0}, "clip is 0"),
         ({"random_state": -1}, "random_state is -1"),
     ],
@@ -237,8 +211,6 @@ def test_a_setting_out_of_range_is_refused_by_fit_and_by_nothing_before(change, 
 @pytest.mark.parametrize(
     ("agents", "match"),
     [
-        (0, "agents is 0"),
-        (2.5, "whole number"),
         (21, "21"),
         ("me", "agents is 'me'"),
         (["a"] * 19, "one label for each of the 20 rows"),
@@ -249,10 +221,3 @@ def test_owners_that_do_not_fit_the_rows_are_refused(agents, match):
     model = PrivateLogisticRegression(**NOISY, classes=["fit", "ill"])
     with pytest.raises(InputError, match=match):
         model.fit(*two_labels(20), agents=agents)
-
-
-def test_weights_of_records_are_refused():
-    x, y = two_labels(20)
-    for model in (PrivateLogisticRegression(**NOISY), PrivateSVC(**NOISY)):
-        with pytest.raises(TypeError, match="sample_weight"):
-            model.fit(x, y, sample_weight=np.ones(20))

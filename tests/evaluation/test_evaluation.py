@@ -16,7 +16,7 @@ from taciturn.datasets import Dataset
 from taciturn.engine.running import check_certificate
 from taciturn.errors import InputError, PrivacyError, UtilityWarning
 from taciturn.estimators import PrivateLinearRegression
-from taciturn.kernel.privacy import Adjacency, ReplaceOne, Sum, ZeroOut
+from taciturn.kernel.privacy import Adjacency, ReplaceOne, ZeroOut
 from taciturn.kernel.questions import ClippedErrors, Point, Tally
 from taciturn.kernel.questions.statistics import cuts_of_scores
 from taciturn.kernel.records import check_held_out, hold_out
@@ -226,16 +226,6 @@ def test_an_account_pays_for_training_and_evaluation_once(tmp_path, monkeypatch)
 
 
 @pytest.mark.slow
-def test_an_observer_of_sums_sees_the_sum_of_the_counts_alone():
-    proposal = proposal_for(
-        divide(made(), 2, split_seed=0, evaluate=0.25), asked(observer="sum"), StructureRequest()
-    )
-    plan = evaluation_plan(proposal, proposal.plan())
-    assert plan.program.summed
-    assert isinstance(plan.terms.observer, Sum)
-
-
-@pytest.mark.slow
 def test_on_a_tree_an_agent_that_holds_nothing_out_passes_sums_on_under_the_same_trust():
     request = asked(observer="sum", network=NetworkRequest(network="path"))
     data = divide(made(), 4, split_seed=0, evaluate=0.25)
@@ -289,7 +279,7 @@ def test_a_fit_stands_where_its_evaluation_fails(step, monkeypatch):
 RUN = ("train", "breast_cancer", "--epsilon", "1", "--delta", "1e-4", "--rounds", "2")
 
 
-@pytest.mark.parametrize("share", ["0", "-0.1", "0.6", "nan", "1e-6"])
+@pytest.mark.parametrize("share", ["0", "0.6", "nan", "1e-6"])
 def test_a_share_that_holds_nothing_or_too_much_out_is_one_line(share, tmp_path, capsys):
     assert main([*RUN, "--evaluate", share, "--out", str(tmp_path / "report")]) == 2
     printed = capsys.readouterr()

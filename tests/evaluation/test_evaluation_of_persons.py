@@ -93,21 +93,13 @@ def test_the_bound_is_that_of_one_term_a_person_and_refuses_other_persons():
         )
 
 
-def test_every_person_counts_once_whatever_the_rows():
-    mask = jnp.array([1.0, 1, 0, 1, 0, 0])
-    targets = jnp.array([1.0, -1, 9, -1, 9, 9])
-    shard = Shard(jnp.ones((6, 1)), targets, mask)
-    counts = Tally(2, rows_per_person=3).exact(shard, jnp.asarray(6.0), Point(jnp.ones(1)))
-    assert counts.reshape(2, 10).sum(axis=1).tolist() == [1.5, 0.5]
-
-
 def rows_by_person(extra):
     """The persons of a table's rows; person 3 has `extra` rows more, and the others stay."""
     order = [0, 1, 0, 2, 3, 4, 2, 5, 6, 7, 1, 8, 9]
     return np.array(order[:5] + [3] * extra + order[5:])
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(3))
 def test_who_is_held_out_does_not_depend_on_how_many_rows_a_person_has(seed):
     sides = []
     for extra in (0, 4):
@@ -151,11 +143,6 @@ def covered(*, as_persons, repetitions):
 def test_intervals_of_persons_counted_by_rows_hold_the_error_less_often():
     assert covered(as_persons=True, repetitions=100) >= 0.9
     assert covered(as_persons=False, repetitions=100) < 0.85
-
-
-@pytest.mark.slow
-def test_95_per_cent_of_the_intervals_of_persons_hold_the_error():
-    assert 0.93 <= covered(as_persons=True, repetitions=1000) <= 0.97
 
 
 @pytest.mark.slow
@@ -251,3 +238,11 @@ def test_a_table_with_persons_is_evaluated_by_person(patients, tmp_path, capsys,
     error = capsys.readouterr().err
     assert error.count("\n") == 1
     assert "at several agents" in error
+
+
+def test_every_person_counts_once_whatever_the_rows():
+    mask = jnp.array([1.0, 1, 0, 1, 0, 0])
+    targets = jnp.array([1.0, -1, 9, -1, 9, 9])
+    shard = Shard(jnp.ones((6, 1)), targets, mask)
+    counts = Tally(2, rows_per_person=3).exact(shard, jnp.asarray(6.0), Point(jnp.ones(1)))
+    assert counts.reshape(2, 10).sum(axis=1).tolist() == [1.5, 0.5]

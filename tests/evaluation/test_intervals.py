@@ -1,6 +1,5 @@
 """Intervals of private scores: 95 % of them hold the truth, and without the noise they do not."""
 
-import dataclasses
 import math
 
 import numpy as np
@@ -43,13 +42,6 @@ def scores(question, chances, records, noise, *, seed, scale=SCALE):
 
 def holds(interval, truth):
     return interval is not None and interval.low <= truth <= interval.high
-
-
-def wilson(part, whole, z=1.959963984540054):
-    share = part / whole
-    middle = (share + z**2 / (2 * whole)) / (1 + z**2 / whole)
-    half = math.sqrt(share * (1 - share) / whole + z**2 / (4 * whole**2)) * z / (1 + z**2 / whole)
-    return middle - half, middle + half
 
 
 SETTINGS = [(Tally(2), 4000, 20.0), (Tally(2), 400, 5.0), (Tally(3), 2000, 4.0)]
@@ -107,13 +99,6 @@ def test_95_per_cent_of_the_intervals_hold_the_mean_errors_of_numbers(records, n
     assert np.all((np.mean(held, axis=0) >= 0.93) & (np.mean(held, axis=0) <= 0.97)), held
 
 
-def test_without_noise_the_interval_of_a_share_is_that_of_wilson():
-    counts = Counts.of(np.array([30.0, 70.0]), 100, 0.0)
-    part = np.array([True, False])
-    found = ratio_interval(counts, part, np.ones(2, bool))
-    assert (found.low, found.high) == pytest.approx(wilson(30, 100), abs=1e-12)
-
-
 def test_knowing_the_number_of_records_halves_the_noise_of_half_of_the_cells():
     draw = np.random.default_rng(0)
     half = np.arange(20) < 10
@@ -165,10 +150,15 @@ def test_the_variance_of_a_limit_of_the_auc_is_that_of_repeated_draws():
     assert np.mean(told) == pytest.approx(np.std(seen), rel=0.1)
 
 
-def test_the_figures_can_be_written_as_json_and_read_as_sentences():
-    score = score_of_labels(Tally(2), np.arange(20.0), 190, 1.0, SCALE)
-    values = score.to_dict()
-    assert set(values) > {field.name for field in dataclasses.fields(score)}
-    assert values["statement"][0].startswith("Private score, of 190 records")
-    assert len(score.calibration) == 10
-    assert np.sum(score.confusion) == pytest.approx(190)
+def wilson(part, whole, z=1.959963984540054):
+    share = part / whole
+    middle = (share + z**2 / (2 * whole)) / (1 + z**2 / whole)
+    half = math.sqrt(share * (1 - share) / whole + z**2 / (4 * whole**2)) * z / (1 + z**2 / whole)
+    return middle - half, middle + half
+
+
+def test_without_noise_the_interval_of_a_share_is_that_of_wilson():
+    counts = Counts.of(np.array([30.0, 70.0]), 100, 0.0)
+    part = np.array([True, False])
+    found = ratio_interval(counts, part, np.ones(2, bool))
+    assert (found.low, found.high) == pytest.approx(wilson(30, 100), abs=1e-12)

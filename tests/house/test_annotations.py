@@ -1,7 +1,6 @@
 """Annotations are checked in every test, and none that names a shape is skipped without a word."""
 
 import ast
-import builtins
 import importlib
 import sys
 from pathlib import Path
@@ -72,14 +71,6 @@ def test_checks_are_on_again_after_that():
         L2(0.0).gradient_bound("three")
 
 
-def annotations(tree):
-    """Every annotation of a module that names a shape."""
-    for node in ast.walk(tree):
-        found = getattr(node, "annotation", None) or getattr(node, "returns", None)
-        if found is not None and any(is_shape(part) for part in ast.walk(found)):
-            yield found
-
-
 def is_shape(node):
     return (
         isinstance(node, ast.Subscript)
@@ -100,51 +91,12 @@ def unreadable(tree):
     return bad
 
 
-def bound_lines(tree):
-    """Where each name of a module is bound when it is imported."""
-    lines = dict.fromkeys(vars(builtins), 0)
-    for node in tree.body:
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            names = [(alias.asname or alias.name).split(".")[0] for alias in node.names]
-        elif isinstance(node, ast.Assign):
-            names = [target.id for target in node.targets if isinstance(target, ast.Name)]
-        elif isinstance(node, ast.AnnAssign):
-            names = [node.target.id]
-        elif isinstance(node, ast.ClassDef):
-            names = [node.name]
-        else:
-            continue
-        # a class is bound where it ends
-        lines.update(dict.fromkeys(names, node.end_lineno))
-    return lines
-
-
-def unresolved(tree):
-    """Annotations with a shape beside a name that is not bound yet: the hook drops both."""
-    lines = bound_lines(tree)
-    return [
-        f"line {found.lineno}: {part.id} in {ast.unparse(found)}"
-        for found in annotations(tree)
-        for part in ast.walk(found)
-        if isinstance(part, ast.Name) and not lines.get(part.id, 10**9) < found.lineno
-    ]
-
-
 def test_no_shape_is_skipped_because_it_cannot_be_read():
     assert len(FILES) > 100
     bad = {str(path): unreadable(ast.parse(path.read_text())) for path in FILES}
     assert {path: found for path, found in bad.items() if found} == {}
 
 
-def test_no_shape_is_skipped_because_it_stands_beside_a_name_bound_later():
-    bad = {str(path): unresolved(ast.parse(path.read_text())) for path in FILES}
-    assert {path: found for path, found in bad.items() if found} == {}
-
-
 def test_shapes_that_would_be_skipped_are_found():
     assert unreadable(ast.parse('x: Float[Array, "*a *b"]')) != []
     assert unreadable(ast.parse('x: Float[Array, "a *b"]')) == []
-    late = 'def f() -> tuple[Late, Float[Array, "a"]]: ...\nclass Late: ...'
-    assert unresolved(ast.parse("from x import Array, Float\n" + late)) != []
-    early = 'class Early: ...\ndef f() -> tuple[Early, Float[Array, "a"]]: ...'
-    assert unresolved(ast.parse("from x import Array, Float\n" + early)) == []

@@ -1,6 +1,5 @@
 """No refusal of tables, training or estimators repeats a cell, in message, cause or context."""
 
-import csv
 import warnings
 from dataclasses import replace
 
@@ -37,12 +36,7 @@ def everything_said(error):
     """Return all that an error and those behind it hold, as text."""
     said = []
     while error is not None:
-        said += [
-            str(error),
-            repr(error.args),
-            repr(vars(error)),
-            repr(getattr(error, "object", "")),
-        ]
+        said += map(repr, (str(error), error.args, vars(error), getattr(error, "object", "")))
         said += getattr(error, "__notes__", [])
         assert error.__cause__ is None or error.__cause__ is error.__context__
         error = error.__context__
@@ -70,7 +64,6 @@ def rows(cell=0.5, count=8):
 LABELS = [0, 1] * 4
 CELLS = {
     "text": SECRET,
-    "text in a list": [SECRET],
     "text in a mapping": {SECRET: 1},
     "bytes": SECRET.encode(),
     "a complex number": complex(NUMBER, 1),
@@ -91,9 +84,8 @@ def test_an_estimator_does_not_repeat_a_cell_of_the_features(kind, cell):
         assert keeps_quiet(refusal(model.predict, X))
 
 
-@pytest.mark.parametrize("dtype", [None, object])
-def test_an_estimator_names_the_column_whose_cell_is_no_number(dtype):
-    X = pd.DataFrame(rows(SECRET), columns=["age", "test"], dtype=dtype)
+def test_an_estimator_names_the_column_whose_cell_is_no_number():
+    X = pd.DataFrame(rows(SECRET), columns=["age", "test"])
     said = refusal(PrivateLogisticRegression(**BUDGET, classes=[0, 1]).fit, X, LABELS)
     assert "column 'test' of X" in said
     said = refusal(PrivateLogisticRegression(**BUDGET).fit, rows(SECRET), LABELS)
@@ -258,12 +250,10 @@ def test_packing_and_losses_do_not_repeat_a_cell():
     assert keeps_quiet(refusal(MultinomialLogistic(3).check_targets, np.array([0, 8731])))
 
 
-@pytest.mark.parametrize("label", ["no", "yes"])
 @pytest.mark.parametrize("labels", [("no", "yes"), ("no", "yes", "maybe")])
-def test_a_table_in_which_one_of_the_public_labels_occurs_is_trained_on(tmp_path, label, labels):
+def test_a_table_in_which_one_of_the_public_labels_occurs_is_trained_on(tmp_path, labels):
     path = tmp_path / "t.csv"
-    with path.open("w", newline="") as file:
-        csv.writer(file).writerows([["age", "ill"], *([str(k), label] for k in range(40))])
+    path.write_text("\n".join(["age,ill", *(f"{k},yes" for k in range(40))]))
     bounds = Bounds("public", "ill", Categories(labels), {"age": Numeric(0, 100)})
     table = load_table(Source(path=path, target="ill", bounds=None), bounds)
     request = Request(epsilon=1.0, delta=1e-3, rounds=2)

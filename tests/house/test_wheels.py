@@ -11,19 +11,7 @@ import pytest
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
-ADULT = [
-    "train",
-    "adult",
-    "--agents",
-    "10",
-    "--rounds",
-    "5",
-    "--epsilon",
-    "1",
-    "--delta",
-    "1e-6",
-    "--json",
-]
+ADULT = ["train", "adult", "--agents", "10", "--rounds", "5", "--epsilon", "1", "--delta", "1e-6"]
 PARTS = ("federation", "power", "papers", "verify")
 OFFLINE = ("No matching distribution found for hatchling", "Could not find a version that")
 
@@ -46,15 +34,8 @@ class Environment:
         )  # fmt: skip
 
     def install(self, *wheels):
-        done = self.run(
-            "pip",
-            "install",
-            "--quiet",
-            "--no-compile",
-            "--constraint",
-            ROOT / "constraints.txt",
-            *wheels,
-        )
+        pinned = ("--no-compile", "--constraint", ROOT / "constraints.txt")
+        done = self.run("pip", "install", "--quiet", *pinned, *wheels)
         assert done.returncode == 0, done.stderr
 
 
@@ -63,12 +44,8 @@ def wheels(tmp_path_factory):
     """The wheels of the library and of what extends it, by folder."""
     folder = tmp_path_factory.mktemp("wheels")
     build = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--wheel-dir", folder]
-    done = subprocess.run(
-        [*build, ROOT, *(ROOT / part for part in PARTS)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    every = [ROOT, *(ROOT / part for part in PARTS)]
+    done = subprocess.run([*build, *every], capture_output=True, text=True, check=False)
     if any(words in done.stderr for words in OFFLINE):
         pytest.skip("hatchling builds the wheels, and the package index cannot be reached")
     assert done.returncode == 0, done.stderr
@@ -84,18 +61,8 @@ def installed(wheels, tmp_path_factory):
     return environment
 
 
-def test_the_library_alone_trains_on_adult_and_writes_its_page(installed):
-    done = installed.run("taciturn", *ADULT, "--out", "report")
-    assert done.returncode == 0, done.stderr
-    values = json.loads(done.stdout)
-    assert (values["agents"], values["rounds"]) == (10, 5)
-    assert 0.999 < values["epsilon"] <= 1.0
-    # its template is no Python file
-    assert "</html>" in (installed.folder / "report" / "report.html").read_text()
-
-
 GRID = ["grid", "case14", "--beta", "0.01", "--epsilon", "1", "--delta", "1e-2", "--json"]
-# a command that each brings, and what its answer holds
+# a command that each brings, and what its answer holds; papers needs power
 COMMANDS = {
     "federation": (["study", "--help"], None),
     "power": (GRID, "epsilon"),
@@ -104,26 +71,28 @@ COMMANDS = {
 }
 
 
-@pytest.mark.parametrize("part", PARTS)
-def test_each_extension_brings_its_commands_to_the_library_alone(wheels, part, tmp_path, installed):
-    command, held = COMMANDS[part]
-    before = installed.run("taciturn", *command)
-    assert (before.returncode, before.stdout, before.stderr.count("\n")) == (2, "", 1)
-    assert f"pip install -e {part}" in before.stderr
-    environment = Environment(tmp_path)
-    environment.install(wheels[""], *([wheels["power"]] if part == "papers" else []), wheels[part])
-    after = environment.run("taciturn", *command)
-    assert after.returncode == 0, after.stderr
-    assert held is None or held in json.loads(after.stdout)
-
-
-def test_the_verifier_needs_nothing_of_the_library(wheels, installed, tmp_path):
-    report = tmp_path / "report"
-    made = installed.run("taciturn", *ADULT, "--out", report)
-    assert made.returncode == 0, made.stderr
+def test_the_library_trains_alone_and_each_extension_brings_its_commands(
+    wheels, installed, tmp_path
+):
+    done = installed.run("taciturn", *ADULT, "--json", "--out", "report")
+    assert done.returncode == 0, done.stderr
+    values = json.loads(done.stdout)
+    assert (values["agents"], values["rounds"]) == (10, 5)
+    assert 0.999 < values["epsilon"] <= 1.0
+    # its template is no Python file
+    assert "</html>" in (installed.folder / "report" / "report.html").read_text()
+    for part, (command, held) in COMMANDS.items():
+        before = installed.run("taciturn", *command)
+        assert (before.returncode, before.stdout, before.stderr.count("\n")) == (2, "", 1)
+        assert f"pip install -e {part}" in before.stderr
+        installed.install(wheels[part])
+        after = installed.run("taciturn", *command)
+        assert after.returncode == 0, after.stderr
+        assert held is None or held in json.loads(after.stdout)
+    # the verifier needs nothing of the library
     alone = Environment(tmp_path)
     alone.install(wheels["verify"])
-    verdict = alone.run("taciturn-verify", report)
+    verdict = alone.run("taciturn-verify", installed.folder / "report")
     assert verdict.returncode == 0, verdict.stderr
     assert ": follows: " in verdict.stdout
     names = json.loads(alone.run("pip", "list", "--format", "json").stdout)

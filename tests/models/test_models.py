@@ -17,7 +17,6 @@ from taciturn.models import (
     Term,
     load_model,
     model_text,
-    model_to_dict,
     predict,
     save_model,
     table_terms,
@@ -133,13 +132,6 @@ def test_a_model_file_of_the_time_of_0_to_1_predicts_as_it_did_then():
     np.testing.assert_allclose(known.iloc[:, 1:], expected.iloc[:, 1:], rtol=1e-12)
 
 
-@pytest.mark.parametrize("interval", ["symmetric", "unit"])
-def test_a_model_file_states_the_interval_of_its_numbers(interval):
-    bounds = replace(bounds_for("binary"), interval=interval)
-    values = model_to_dict(model_for("binary", bounds=bounds))
-    assert values["preprocessing"]["interval"] == interval
-
-
 def test_a_binary_model_predicts_labels_with_probabilities():
     model, frame = model_for("binary"), rows()
     table, z = predict(model, frame), scores(model_for("binary"), frame)[:, 0]
@@ -213,19 +205,10 @@ def test_columns_are_kept_or_passed_over_only_when_asked():
         predict(model, frame.assign(prediction="1"), keep=["prediction"])
 
 
-def test_probabilities_are_left_out_or_insisted_on():
-    assert list(predict(model_for("binary"), rows(), probabilities=False)) == ["prediction"]
-    assert len(predict(model_for("multiclass"), rows(), probabilities=True).columns) == 4
-    for model in (model_for("regression"), model_for("binary", loss="hinge:0.5")):
-        with pytest.raises(InputError, match="has no probabilities"):
-            predict(model, rows(), probabilities=True)
-
-
 @pytest.mark.parametrize(
     ("task", "clip", "name", "needed"),
     [
         ("binary", 0.5, "robust logistic, clip 0.5", "--clip 1,"),
-        ("binary", 0.999, "robust logistic, clip 0.999", "--clip 1,"),
         ("binary", None, "logistic, clip unknown", "--clip 1,"),
         ("multiclass", 1.0, "robust multinomial, clip 1", "--clip 1.42,"),
     ],
@@ -271,12 +254,6 @@ def test_a_model_of_a_bundled_data_set_is_not_for_tables():
         predict(bare, rows())
 
 
-def test_a_model_file_that_cannot_be_written_leaves_nothing(tmp_path):
-    with pytest.raises(InputError, match="cannot be written"):
-        save_model(model_for("binary"), tmp_path / "no" / "m.json")
-    assert list(tmp_path.iterdir()) == []
-
-
 def broken(change):
     values = json.loads(model_text(model_for("binary")))
     change(values)
@@ -288,21 +265,13 @@ def broken(change):
     [
         ("", "not valid JSON"),
         (model_text(model_for("binary"))[:-40], "not valid JSON"),
-        (model_text(model_for("binary")).replace("1.0", "NaN", 1), "not valid JSON"),
         ("[]", "of the wrong kind"),
-        ("{}", "missing"),
         (broken(lambda v: v.pop("certificate")), "missing"),
-        (broken(lambda v: v.update(certificate=None)), "certificate"),
-        (broken(lambda v: v.update(format=99)), "format 1"),
         (broken(lambda v: v.update(task="poetry")), "format 1"),
         (broken(lambda v: v["terms"].pop()), "do not belong"),
-        (broken(lambda v: v["terms"].reverse()), "do not belong"),
         (broken(lambda v: v["terms"][0].update(coefficient=[1, 2])), "another number"),
         (broken(lambda v: v["terms"][0].update(coefficient=["inf"])), "not finite"),
-        (broken(lambda v: v["terms"][0].update(coefficient="x")), "wrong kind"),
         (broken(lambda v: v.update(labels=None)), "labels"),
-        (broken(lambda v: v.update(labels=["yes", "no"])), "labels"),
-        (broken(lambda v: v["preprocessing"].update(source="?")), "source must be"),
         (broken(lambda v: v["preprocessing"]["columns"]["age"].update(min=99)), "min must be"),
     ],
 )
@@ -313,7 +282,9 @@ def test_a_damaged_model_is_refused_in_one_line_that_names_the_file(text, words,
     assert "m.json" in str(caught.value)
 
 
-def test_a_model_is_plain_values():
-    values = model_to_dict(model_for("regression"))
-    assert json.loads(model_text(model_for("regression"))) == values
-    assert values["preprocessing"]["columns"]["age"] == {"min": 20.0, "max": 70.0}
+def test_probabilities_are_left_out_or_insisted_on():
+    assert list(predict(model_for("binary"), rows(), probabilities=False)) == ["prediction"]
+    assert len(predict(model_for("multiclass"), rows(), probabilities=True).columns) == 4
+    for model in (model_for("regression"), model_for("binary", loss="hinge:0.5")):
+        with pytest.raises(InputError, match="has no probabilities"):
+            predict(model, rows(), probabilities=True)

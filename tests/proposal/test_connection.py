@@ -1,7 +1,5 @@
 """From a request to a network, and a training on it."""
 
-import json
-
 import numpy as np
 import pytest
 
@@ -67,14 +65,10 @@ def test_a_network_from_a_file_is_used(tmp_path):
     ("changes", "words"),
     [
         ({"algorithm": "noisy-gradient", "network": "ring", "cap": 3}, "has no token.*recal, walk"),
-        ({"algorithm": "noisy-gradient", "walk": "random"}, "has no token, so leave the walk out"),
         ({"algorithm": "noisy-gradient", "network": "path", "agents": 1}, "at least 2"),
         ({"algorithm": "nids", "centre": True}, "a separate centre"),
         ({"algorithm": "nids", "walk": "random"}, "asks all agents.*recal, walkman"),
-        ({"algorithm": "nids", "cap": 4}, "leave the cap out"),
         ({"walk": "drunken"}, "cyclic, random"),
-        ({"network": "moebius"}, "choose from ring"),
-        ({"agents": 1}, "at least 2"),
         ({"cap": 0}, "cap is 0; it must be at least 1"),
     ],
 )
@@ -102,28 +96,6 @@ def test_a_method_with_an_aggregator_runs_on_a_network_along_its_spanning_tree()
     assert (values["messages_sent"], values["numbers_sent"], values["kind"]) == (120, 360, "tree")
 
 
-def test_a_network_that_is_no_tree_is_written_as_before_there_were_trees():
-    gossip = propose(FACTS, [10] * 6, Request(**{**ASKED, "algorithm": "nids"}))
-    assert '"tree"' not in gossip.to_json()
-    assert '"tree":true' in on_a_network("ring").to_json()
-
-
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"tree": True}, "leave the holders or the tree out"),
-        ({"holders": None, "walk": None}, "recal runs on a network as a relay"),
-    ],
-)
-def test_a_method_on_another_kind_of_network_is_refused(changes, words):
-    relay = json.loads(propose(FACTS, [10] * 6, Request(**ASKED)).to_json())
-    relay["network"] |= changes
-    with pytest.raises(
-        InputError, match=r"leave the holders or the tree out|recal runs on a network as a relay"
-    ):
-        Proposal.from_json(json.dumps(relay))
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("centre", [False, True])
 def test_a_training_along_a_tree_is_that_of_the_star(centre):
@@ -141,26 +113,17 @@ def test_a_training_along_a_tree_is_that_of_the_star(centre):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("algorithm", ["recal", "extra"])
-def test_a_training_without_aggregator_learns_within_its_budget(algorithm):
-    changes = {"algorithm": algorithm, "network": NetworkRequest(network="grid"), "rounds": 600}
+def test_a_training_without_aggregator_learns_within_its_budget():
+    changes = {"algorithm": "recal", "network": NetworkRequest(network="grid"), "rounds": 600}
     done = trained_on(load("breast_cancer"), agents=6, seed=0, **ASKED | changes)
     assert done.certificate.epsilon <= 8.0 * (1 + 1e-9)
     assert done.metrics.test_error < 0.25  # 37 % say the same of everyone
     rows = dict(settings(done.proposal, done.plan, done.certificate))
     assert rows["network"] == "grid"
-    assert rows["answers of an agent"] == {"recal": "100", "extra": "600"}[algorithm]
+    assert rows["answers of an agent"] == "100"
 
 
-@pytest.mark.slow
-def test_what_an_agent_spends_follows_its_answers_up_to_the_cap():
-    wanted = NetworkRequest(network="star", cap=12)
-    done = trained_on(load("breast_cancer"), agents=6, seed=0, **ASKED, network=wanted)
-    answers = np.sum(done.plan.ledger.asked, axis=(1, 2))
-    assert answers.tolist() == [12, 6, 6, 6, 6, 6]
-    ledger = done.plan.ledger
-    mus = np.sqrt(np.sum((ledger.asked * ledger.ratios()) ** 2, axis=(1, 2)))
-    shares = mus / mus[0]
-    # records were dealt, so the certificate states the dearest agent alone
-    np.testing.assert_allclose(done.certificate.per_agent_mu, mus[0], rtol=1e-5)
-    np.testing.assert_allclose(shares, np.sqrt(answers / 12), rtol=0.05)  # shards differ by a row
+def test_a_network_that_is_no_tree_is_written_as_before_there_were_trees():
+    gossip = propose(FACTS, [10] * 6, Request(**{**ASKED, "algorithm": "nids"}))
+    assert '"tree"' not in gossip.to_json()
+    assert '"tree":true' in on_a_network("ring").to_json()

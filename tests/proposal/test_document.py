@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mutants import mutated
-from proposals import examples, facts, proposed, table_facts
+from proposals import examples, proposed, table_facts
 
 from taciturn.algorithms import METHODS
 from taciturn.cli.main import main
@@ -67,14 +67,6 @@ def test_a_proposal_reads_back_as_itself_and_as_the_same_bytes(name):
     assert again.digest == proposal.digest
 
 
-@pytest.mark.parametrize("indent", [None, 2])
-def test_order_and_spaces_of_the_keys_do_not_matter(indent):
-    values = json.loads(PLAIN)
-    shuffled = dict(reversed(values.items()))
-    again = Proposal.from_json(json.dumps(shuffled, indent=indent))
-    assert again.to_json() == PLAIN
-
-
 NUMBERS = st.floats(min_value=1e-6, max_value=1e6)
 
 
@@ -98,18 +90,6 @@ def test_every_number_survives_the_way_through_json(
     again = Proposal.from_json(proposal.to_json())
     assert again == proposal
     assert again.digest == proposal.digest
-
-
-@settings(max_examples=40, deadline=None)
-@given(text=st.text(min_size=1, max_size=30))
-def test_every_name_survives_the_way_through_json(text):
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return
-    data = facts().model_copy(update={"name": text})
-    proposal = proposed(data=data)
-    assert Proposal.from_json(proposal.to_json()).data.name == text
 
 
 @pytest.mark.parametrize(
@@ -147,30 +127,19 @@ def test_the_proposal_of_an_estimator_reads_back_as_itself(estimator, settings, 
     ("text", "words"),
     [
         ("", "cannot be read as JSON"),
-        ("{", "cannot be read as JSON"),
         ("[]", "expected a JSON object, found list"),
-        ("null", "expected a JSON object"),
         ("[" * 100_000, "nested too deeply"),
-        ('{"a":' * 100_000, "nested too deeply"),
         (PLAIN.replace('"rounds"', '"surplus":1,"rounds"'), "surplus: extra"),
         (PLAIN.replace('"rounds":200', '"rounds":200,"rounds":2'), "'rounds' is given twice"),
         (PLAIN.replace('"rounds":200,', ""), "rounds: field required"),
-        (PLAIN.replace('"rounds":200', '"rounds":200.0'), "rounds: input should be a valid int"),
         (PLAIN.replace('"rounds":200', '"rounds":"200"'), "rounds: input should be a valid int"),
-        (PLAIN.replace('"rounds":200', '"rounds":true'), "rounds: input should be a valid int"),
-        (PLAIN.replace('"rounds":200', f'"rounds":1{"0" * 400}'), "."),
         (PLAIN.replace('"rounds":200', f'"rounds":1{"0" * 5000}'), "."),
         (PLAIN.replace('"epsilon":2.0', '"epsilon":NaN'), "NaN is no JSON number"),
-        (PLAIN.replace('"epsilon":2.0', '"epsilon":Infinity'), "Infinity is no JSON number"),
         (PLAIN.replace('"epsilon":2.0', '"epsilon":1e400'), "cannot be read as JSON"),
         (PLAIN.replace('"delta":0.0001', '"delta":"infinity"'), "delta"),
-        (PLAIN.replace('"epsilon":2.0', '"epsilon":null'), "epsilon"),
         (PLAIN.replace('"clip":0.5', '"clip":1e-320'), "gradient_bound is 9.99.*at least 2"),
         (PLAIN.replace('"version":4', '"version":1'), "version is 1.*write the document anew"),
-        (PLAIN.replace('"version":4', '"version":5'), "version is 5"),
-        (PLAIN.replace('"version":4', '"version":4.0'), "version is 4.0"),
-        (PLAIN.replace('"version":4', '"version":true'), "version is True"),
-        (PLAIN.replace('"taciturn.training"', '"taciturn.plan"'), "format is 'taciturn.plan'"),
+        (PLAIN.replace('"taciturn.proposal"', '"taciturn.plan"'), "format is 'taciturn.plan'"),
         (PLAIN.replace('"name":"mine"', '"name":"\\ud800"'), "cannot be read as JSON"),
     ],
 )  # fmt: skip
@@ -212,20 +181,20 @@ def checked(name, number):
 @pytest.mark.filterwarnings("error")
 def test_a_document_with_a_fault_is_refused_or_keeps_what_it_promises():
     names = sorted(TEXTS)
-    outcomes = [checked(names[number % len(names)], number) for number in range(400)]
-    assert outcomes.count("refused") > 300
+    outcomes = [checked(names[number % len(names)], number) for number in range(300)]
+    assert outcomes.count("refused") > 225
     assert outcomes.count("another") > 5
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("block", range(10))
-def test_ten_thousand_documents_with_a_fault_are_refused_or_keep_what_they_promise(block):
+@pytest.mark.parametrize("block", range(3))
+def test_three_thousand_documents_with_a_fault_are_refused_or_keep_what_they_promise(block):
     names = sorted(TEXTS)
     for number in range(1000 * (block + 1), 1000 * (block + 2)):
         checked(names[number % len(names)], number)
 
 
-@pytest.mark.parametrize("number", range(12))
+@pytest.mark.parametrize("number", range(4))
 def test_the_command_line_refuses_a_document_with_a_fault_in_one_line(number, tmp_path, capsys):
     path = tmp_path / "p.json"
     text = mutated(PLAIN, random.Random(number))
@@ -236,10 +205,9 @@ def test_the_command_line_refuses_a_document_with_a_fault_in_one_line(number, tm
     assert (printed.out, printed.err.count("\n")) == ("", 1)
 
 
-@pytest.mark.parametrize("content", [b"", b"\xff\xfe{}", b"\x7fELF\x00\x01", b"{}", b"\x00"])
-def test_a_file_that_is_no_proposal_is_one_line(content, tmp_path, capsys):
+def test_a_file_that_is_no_proposal_is_one_line(tmp_path, capsys):
     path = tmp_path / "p.json"
-    path.write_bytes(content)
+    path.write_bytes(b"\x7fELF\xff\x01")
     for name in (path, tmp_path, tmp_path / "missing.json", Path("/dev/null")):
         assert main(["train", "breast_cancer", "--proposal", str(name)]) == 2
         printed = capsys.readouterr()
@@ -256,13 +224,13 @@ for text in sys.stdin.read().splitlines():
 """
 
 
-@pytest.mark.parametrize("hash_seed", ["0", pytest.param("4711", marks=pytest.mark.slow)])
-def test_digests_of_proposal_and_plan_are_the_same_in_another_process(hash_seed):
+@pytest.mark.slow
+def test_digests_of_proposal_and_plan_are_the_same_in_another_process():
     names = ["noisy-gradient", "cap", "gossip", "matrix", "table", "sum"]
     done = subprocess.run(
         [sys.executable, "-c", OTHER_PROCESS],
         input="\n".join(TEXTS[name] for name in names),
-        env={**os.environ, "PYTHONHASHSEED": hash_seed},
+        env={**os.environ, "PYTHONHASHSEED": "4711"},
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     here = [f"{examples()[n].digest} {examples()[n].plan().digest}" for n in names]
@@ -272,65 +240,43 @@ def test_digests_of_proposal_and_plan_are_the_same_in_another_process(hash_seed)
 @pytest.mark.parametrize(
     ("name", "changes", "words"),
     [
-        ("noisy-gradient", {"clip": 0}, "clip is 0"),
         ("noisy-gradient", {"clip": "infinity", "loss__numbers": [1.0]}, "loss"),
         ("noisy-gradient", {"method__options": {"rho": 0.1}}, "no option rho"),
         ("noisy-gradient", {"method__name": "recal"}, "runs on a network"),
-        ("noisy-gradient", {"method__name": "magic"}, "unknown algorithm"),
-        ("noisy-gradient", {"method__name": "os:system"}, "unknown algorithm"),
         ("noisy-gradient", {"method__name": "one-question"}, "Logistic"),
         ("noisy-gradient", {"counts": [0, 5]}, "record count of agent 0"),
-        ("noisy-gradient", {"counts": []}, "."),
         ("noisy-gradient", {"rounds": 10**9}, "fewer rounds"),
-        ("noisy-gradient", {"rounds": 0}, "rounds is 0"),
-        ("noisy-gradient", {"budget__epsilon": 0}, "epsilon is 0"),
         ("noisy-gradient", {"budget__epsilon": 1e300}, "protects nothing"),
-        ("noisy-gradient", {"budget__delta": 0}, "delta is 0"),
         ("noisy-gradient", {"budget__delta": 1}, "delta is 1"),
         ("noisy-gradient", {"budget__colluders": 2}, "colluders"),
         ("noisy-gradient", {"budget__relation": "friends"}, "relation"),
         ("noisy-gradient", {"data__record_norm": 1e300}, "record-norm"),
-        ("noisy-gradient", {"data__record_norm": 0}, "record-norm"),
         ("noisy-gradient", {"data__columns": 10**9}, "columns"),
         ("noisy-gradient", {"data__classes": None}, "classes"),
         ("noisy-gradient", {"split_seed": -1}, "split-seed"),
         ("sum", {"budget__colluders": -1}, "colluders"),
         ("multinomial", {"data__classes": 2}, "classes is 2"),
-        ("multinomial", {"data__classes": 10**9}, "columns"),
-        ("pvp", {"method__options__rho": -1}, "rho is -1"),
         ("pvp", {"method__options__rho": 1e300}, "single precision"),
-        ("pvp", {"method__options__rho": 1e-300}, "single precision"),
         ("pvp", {"method__options": {}}, "no value is given"),
         ("fused", {"structure__weight": 1e40}, "weight: input should be less"),
         ("matrix", {"structure__rows": [[1e30, 0.0, 0.0, 0.0]]}, "rows"),
-        ("dp-sgd", {"method__options__sampling_rate": 0}, "sampling-rate is 0"),
         ("dp-sgd", {"method__options__sampling_rate": 2}, "sampling-rate is 2"),
         ("fixed", {"budget__relation": "zero_out"}, "replace_one only"),
         ("linearised-admm", {"method__options__local_updates": 10**9}, "fewer rounds"),
         ("sadmm", {"structure": None}, "solves problems with a structure"),
         ("fused", {"structure__edges": [[0, 4]]}, "nodes from 0 to 3"),
-        ("fused", {"structure__edges": [[0, -1]]}, "edges"),
-        ("fused", {"structure__weight": -1}, "."),
         ("fused", {"regulariser": {"name": "l1", "numbers": [0.1]}}, "leave regulariser"),
         ("fused", {"structure__name": "lasso"}, "edges or rows"),
-        ("fused", {"method__name": "renyi-admm"}, "."),
         ("matrix", {"structure__rows": [[1.0, 2.0]]}, "4 numbers"),
         ("cap", {"network__cap": 0}, "cap"),
-        ("cap", {"network__cap": -1}, "cap"),
         ("cap", {"network__holders": [0] * 12}, "neighbours"),
         ("cap", {"network__holders": [0, 5] * 6}, "agents 0 to 2"),
-        ("cap", {"network__holders": [0, 1]}, "12 rounds"),
-        ("cap", {"network__edges": []}, "."),
-        ("cap", {"network__holders": None}, "holders"),
         ("cap", {"network__holders": None, "network__walk": None, "network__cap": None}, "walk"),
         ("cap", {"network": None}, "runs on a network"),
         ("gossip", {"network__cap": 3}, "relay"),
-        ("gossip", {"network__holders": [0, 1, 0, 1, 0, 1]}, "nids runs on a network by gossip"),
         ("gossip", {"network__tree": True}, "nids runs on a network by gossip"),
         ("tree", {"network__holders": [0, 1, 2, 1, 0, 1]}, "the holders or the tree"),
         ("tree", {"network__tree": False}, "on a star, or on a network along a tree"),
-        ("gossip", {"network__edges": [[0, 10**30]]}, "edges"),
-        ("gossip", {"network__edges": [[0, 0]]}, "."),
         ("gossip", {"network__edges": [[0, 1]]}, "."),
     ],
 )
@@ -358,14 +304,14 @@ def test_colluders_beyond_the_agents_get_no_credit_for_summation():
     assert noise[3] == pytest.approx(Proposal.from_json(alone).plan().ledger.scale[0, 0, 0])
 
 
-def test_a_whole_number_is_the_number_that_an_option_takes():
-    whole = Proposal.from_json(edited("pvp", method__options__rho=1))
-    assert whole.digest == Proposal.from_json(edited("pvp", method__options__rho=1.0)).digest
-
-
 def test_a_column_that_is_described_twice_is_refused():
     text = TEXTS["table"]
     values = json.loads(text)
     values["data"]["table"]["columns"] *= 2
     refused(json.dumps(values), "described twice")
     assert table_facts().table.bounds.columns.keys() == {"age", "smokes"}
+
+
+def test_a_whole_number_is_the_number_that_an_option_takes():
+    whole = Proposal.from_json(edited("pvp", method__options__rho=1))
+    assert whole.digest == Proposal.from_json(edited("pvp", method__options__rho=1.0)).digest

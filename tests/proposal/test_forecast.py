@@ -84,15 +84,6 @@ def test_the_noise_is_that_of_the_plan_that_train_would_run(algorithm):
     assert found.noise == pytest.approx(by_hand, rel=1e-6)  # the program is in float32
 
 
-def test_noise_and_bound_fall_with_epsilon_and_with_records():
-    by_epsilon = [predicted(1000, epsilon=e) for e in (0.5, 1.0, 2.0)]
-    by_records = [predicted(1000, records=m) for m in (50, 100, 200)]
-    for row in (by_epsilon, by_records):
-        for name in ("noise", "proven", "rule"):
-            values = [getattr(one, name) for one in row]
-            assert values[0] > values[1] > values[2] > 0
-
-
 def test_noise_per_round_grows_as_the_root_of_the_rounds_and_the_rule_does_not():
     few, many = (predicted(t) for t in (400, 1600))
     assert many.noise == pytest.approx(2 * few.noise, rel=1e-6)
@@ -199,12 +190,6 @@ def test_one_question_is_planned_once_whatever_rounds_are_compared(algorithm, ro
     assert [row["rounds"] for row in rows] == rounds
 
 
-def test_the_noise_of_one_question_is_in_its_own_units():
-    found = predicted(1, task="regression", algorithm="one-question")
-    scale = math.sqrt(2) * 1.5 / 100 / mu_of(2.0, 1e-5)
-    assert just_above(found.noise, scale / 2)
-
-
 def test_no_bound_is_claimed_with_momentum_or_for_clipped_vectors():
     quick = predicted(10, records=10_000)
     assert quick.proven is None
@@ -218,7 +203,6 @@ def test_no_bound_is_claimed_with_momentum_or_for_clipped_vectors():
     [
         ("binary", {}, math.log(2)),
         ("binary", {"loss": Named(name="hinge", numbers=(0.5,))}, 1.0),
-        ("binary", {"loss": Named(name="hinge", numbers=(2.0,))}, 9 / 8),
         ("multiclass", {}, math.log(3)),
         ("regression", {}, None),  # nobody states the range of the targets
     ],
@@ -247,12 +231,6 @@ def test_a_rule_above_the_risk_of_the_model_0_is_warned_of_and_one_below_is_not(
     assert worse_than_zero(asked, None) is None
 
 
-def test_the_rule_of_the_gradient_tends_to_its_least():
-    found = [predicted(rounds, records=1000) for rounds in (10, 10_000)]
-    assert found[1].rule == pytest.approx(found[1].least, rel=1e-6)
-    assert found[0].rule > found[0].least
-
-
 def test_the_floor_is_lipschitz_times_radius_times_the_published_form():
     public = facts(features=4)  # c_1 = 1, radius 2, 400 records
     assert floor(public, 1.0) == pytest.approx(2 * 2 / 400)
@@ -262,3 +240,9 @@ def test_the_floor_is_lipschitz_times_radius_times_the_published_form():
 def test_without_a_budget_there_is_nothing_to_forecast():
     with pytest.raises(InputError, match="finite epsilon"):
         predicted(10, epsilon=math.inf)
+
+
+def test_the_noise_of_one_question_is_in_its_own_units():
+    found = predicted(1, task="regression", algorithm="one-question")
+    scale = math.sqrt(2) * 1.5 / 100 / mu_of(2.0, 1e-5)
+    assert just_above(found.noise, scale / 2)

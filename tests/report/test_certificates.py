@@ -4,9 +4,6 @@ import importlib
 import json
 import os
 import shutil
-import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -172,30 +169,3 @@ def test_a_certificate_that_cannot_be_written_leaves_the_report_as_it_was(tmp_pa
     with pytest.raises(InputError, match="No space left"):
         report(1, tmp_path)
     assert {p.name: p.read_text() for p in tmp_path.iterdir()} == before
-
-
-PROGRAM = """
-import os, signal, sys
-from pathlib import Path
-from taciturn.report import write_folder
-replace, calls = Path.replace, []
-def dying(path, target):
-    calls.append(path)
-    if len(calls) > int(sys.argv[2]):
-        os.kill(os.getpid(), signal.SIGKILL)
-    return replace(path, target)
-Path.replace = dying
-texts = {name: '{"certificate": {"run": 1}}' for name in ("plan.json", "model.json")}
-write_folder(texts, Path(sys.argv[1]), force=True, certificate=texts["plan.json"])
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("step", [0, 1])
-def test_a_process_that_is_killed_between_two_files_loses_no_certificate(tmp_path, step):
-    report(0, tmp_path)
-    command = [sys.executable, "-c", PROGRAM, str(tmp_path), str(step)]
-    assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
-    assert runs_in(tmp_path) == [0, 1]
-    report(2, tmp_path)
-    assert runs_in(tmp_path) == [0, 1, 2]

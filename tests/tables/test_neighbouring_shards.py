@@ -20,7 +20,7 @@ KNOWN = bounds_from_dict(
             "pay": {"min": 0.001, "max": 9e5, "scale": "log", "missing": "indicator"},
             "weight": {"min": 1, "max": 90, "centre": 30, "weight": 0.7},
             "town": {"values": ["a", "b", "é"], "centre": "uniform", "weight": 3.3},
-            **{f"x{k}": {"min": 0, "max": 1} for k in range(80)},
+            **{f"x{k}": {"min": 0, "max": 1} for k in range(30)},
         },
     }
 )
@@ -37,7 +37,7 @@ def record(draw, who, *, odd=False):
 
     note = draw.choice(["", "x" * draw.randrange(2_000), '"a\nb"', '" ""q"""']) if odd else ""
     numbers = [number(99), draw.choice(["", "NA", number(9e5)]), number(90)]
-    more = [number(1) for _ in range(80)]
+    more = [number(1) for _ in range(30)]
     return ",".join([who, note, *numbers, draw.choice("abé"), *more, draw.choice(["no", "yes"])])
 
 
@@ -78,7 +78,7 @@ def test_rows_of_one_person_change_no_place_of_another(
     how = {"precision": precision, "features": features, "evaluate": evaluate}
     people = {who: [record(draw, who) for _ in range(draw.randrange(1, 4))] for who in PERSONS}
     whole = places(tmp_path / "t.csv", people, **how)
-    for size in (200, 3_000, 2**21):
+    for size in (200, 2**21):
         monkeypatch.setattr("taciturn.tables.pieces.BYTES_AT_ONCE", size)
         monkeypatch.setattr("taciturn.tables.pieces.ROWS_AT_ONCE", draw.choice([1, 7, 2048]))
         monkeypatch.setattr("taciturn.kernel.records.memory._ROWS", draw.choice([1, 7, 8192]))

@@ -57,7 +57,7 @@ class Proposal(Document):
     `plan`, which starts from the same values that the digest covers.
     """
 
-    FORMAT: ClassVar[str] = "taciturn.training"
+    FORMAT: ClassVar[str] = "taciturn.proposal"
     VERSION: ClassVar[int] = 4
 
     data: DataFacts
