@@ -5,8 +5,9 @@ add up in it only if, given what the observer already knows, message_i is an aff
 public coefficients common to all agents, of one fresh answer asked at public state. Traced here
 (`taciturn.kernel.door.affine`):
 
-1. the query does not depend on the agent's state, its identity or its schedules; 2. nor does the
-message, other than through the answer; 3. the message is affine in the answer.
+1. the query does not depend on the agent's state, its identity or its schedules;
+2. nor does the message, other than through the answer;
+3. the message is affine in the answer.
 
 What cannot be shown is not credited, nor are answers on sampled batches, for whose sums no
 accountant exists here: the run is then certified for the observer of all messages.
