@@ -59,6 +59,7 @@ def credits_summation(program: Program) -> bool:
         public = algorithm.combine(public, mean, _turn(program, private[1]))
         return public, algorithm.model(public)
 
+    # a callback to the host could reveal anything, whatever the dependencies say
     sent = jax.eval_shape(message, private, public, answer)
     steps = ((query, (private, public)), (message, (private, public, answer)))
     if not all(door.has_no_effects(*step) for step in (*steps, (released, (public, sent)))):
