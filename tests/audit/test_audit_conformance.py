@@ -297,7 +297,7 @@ def test_data_sets_that_are_no_neighbours_are_refused():
         check_oracle(Rare(), pair=(first, both), trials=5)
     with pytest.raises(InputError, match="in the same way"):
         check_oracle(Rare(), pair=(first, along_the_first_axis(records=7)[1]), trials=5)
-    with pytest.raises(InputError, match="of one agent"):
+    with pytest.raises(InputError, match="must have one agent"):
         check_oracle(Rare(), pair=along_the_first_axis(agents=2), trials=5)
 
 

@@ -297,12 +297,12 @@ class AcceleratedSplitting(AnswerMessages):
         size = self.radius or radius_of(spec)
         variance = forward.columns * spread**2 or batch_variance(spec, rate)
         variance *= smoothed_share(forward.columns, self.smoothing)
-        reach = max(2 * smoothness, np.sqrt(count**3 * variance) / (4 * size))
+        reach = max(2 * smoothness, np.sqrt(count**3 * variance) / (4 * size))  # T^2 / (4 H*)
         pull = smoothness  # k
         bound = self.problem.regulariser.gradient_bound(self.problem.coupling.columns)
         if bound != 0 and np.isfinite(bound):
             pull = float(np.sqrt(forward.norm_squared()) * bound / size)
-        stiffness = max(2 * smoothness + count * pull, reach)
+        stiffness = max(2 * smoothness + count * pull, reach)  # s + T k
         t = np.arange(1, count + 1)
         return {
             "step_size": t / stiffness,

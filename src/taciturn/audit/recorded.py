@@ -164,7 +164,7 @@ def residual_report(  # noqa: PLR0913 - a run's record, and how it is tested
     law = _LAWS.get(type(mechanism))
     if law is None:
         raise InputError(f"{type(mechanism).__name__} has no law to test against")
-    if asked is not None and not np.all(asked):
+    if asked is not None and not np.all(asked):  # as if one agent had given all answers
         answers, exact, scale = (values[asked][:, None, None] for values in (answers, exact, scale))
     wide = scale.reshape(scale.shape + (1,) * (answers.ndim - scale.ndim))
     if not np.all(scale > 0):

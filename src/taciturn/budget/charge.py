@@ -125,7 +125,7 @@ def cost_of(
     are one of 2 mu (Dong, Roth and Su 2022, theorem 2.14), whatever else was answered.
     """
     check_relations(run, account)
-    steps = 1 if run == account else 2
+    steps = 1 if run == account else 2  # of the run's relation in one of the account's
     squares, divergences = [], []
     for event, count in events:
         if isinstance(event, GaussianAnswer):

@@ -5,8 +5,9 @@ add up in it only if, given what the observer already knows, message_i is an aff
 public coefficients common to all agents, of one fresh answer asked at public state. Traced here
 (`taciturn.kernel.door.affine`):
 
-1. the query does not depend on the agent's state, its identity or its schedules; 2. nor does the
-message, other than through the answer; 3. the message is affine in the answer.
+1. the query does not depend on the agent's state, its identity or its schedules;
+2. nor does the message, other than through the answer;
+3. the message is affine in the answer.
 
 What cannot be shown is not credited, nor are answers on sampled batches, for whose sums no
 accountant exists here: the run is then certified for the observer of all messages.
@@ -58,6 +59,7 @@ def credits_summation(program: Program) -> bool:
         public = algorithm.combine(public, mean, _turn(program, private[1]))
         return public, algorithm.model(public)
 
+    # a callback to the host could reveal anything, whatever the dependencies say
     sent = jax.eval_shape(message, private, public, answer)
     steps = ((query, (private, public)), (message, (private, public, answer)))
     if not all(door.has_no_effects(*step) for step in (*steps, (released, (public, sent)))):

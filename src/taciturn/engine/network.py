@@ -493,6 +493,7 @@ class Relay(NetworkKind):
     ) -> tuple[PyTree, tuple[PyTree, PyTree]]:
         (states, token), turns = carry, now.agents
         holder, hop = turns.agent[0, 0], turns.round[0, 0]
+        # only the holder's state is read and written: the cost of a hop does not grow with agents
         old = jax.tree.map(lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, holder, 1), states)
         state, message, records = agents_round(algorithm, ask, old, token, turns)
         state, passed = self.if_taking_part(hop, (state, at(message, 0)), (old, token))

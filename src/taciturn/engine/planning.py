@@ -164,6 +164,7 @@ def first_multiplier(design: Design, questions: HostArray, terms: Terms, spread:
         )
         for oracle in design.oracles
     ]
+    # the lattice enlarges every sensitivity by at most its share
     return real * (1 + max(shares)) * (1 + 1e-12)
 
 
@@ -313,6 +314,7 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
     check_noise(law, oracles, terms.epsilon)
     bounds, inside = _bounds(oracles, spec, terms.adjacency, algorithm, law, precision)
     design = Design(spec, terms.adjacency, algorithm, oracles, bounds, law, inside, connected)
+    # schedules depend on the noise on question 0, before the scales of all questions are known
     preview = bounds[0].value[:, 0, 0] * oracles[0].noise.relative_multiplier
 
     def draft(z: float, observer: privacy.Observer) -> Draft:

@@ -208,7 +208,7 @@ def drafted(
     exponents = step_exponents(scale, multipliers, width)
     narrow = scale.astype(precision)  # rounded up: noise must not be below the planned scale
     rounded = np.where(narrow < scale, np.nextafter(narrow, np.inf, dtype=narrow.dtype), narrow)
-    on_lattice = (scale > 0) & (design.inside is None)
+    on_lattice = (scale > 0) & (design.inside is None)  # noise inside an objective has no lattice
     whole = functools.partial(np.broadcast_to, shape=asked.shape)
     ledger = planned_ledger(
         oracles,

@@ -140,6 +140,7 @@ def simulate(
                 following = pool.submit(drawn, stop)
             carry, trace = step(*given, raw)
             traces.append(trace)
+            # wait, or JAX would queue all blocks and keep their random numbers in memory
             jax.tree.leaves(carry)[0].block_until_ready()
             if by_block and report is not None:
                 report(stop)
