@@ -26,7 +26,8 @@ from taciturn.engine.processes import Processes
 from taciturn.errors import InputError
 from taciturn.kernel.records import Devices, Draw
 from taciturn.tables import Source, read_files
-from taciturn.training import Division, Request, StructureRequest, proposal_of_files
+from taciturn.training import Division, Request, StructureRequest, count_files, proposal_for
+from taciturn.training.training import agree, read, train
 
 COMMAND = [sys.executable, "-m", "taciturn"]
 
@@ -480,16 +481,15 @@ def test_the_fields_that_hold_rows_are_all_searched(tmp_path, monkeypatch):
 
 
 def planned(tmp_path, rows, **asked):
-    """The files of a table whose rows name a site, and the proposal of a run on them."""
+    """The counted records of a table whose rows name a site, and the proposal of a run on them."""
     (tmp_path / "ill.csv").write_text("\n".join(["age,dose,ill,site", *rows]) + "\n")
     (tmp_path / "ill.toml").write_text(BOUNDS)
     source = Source(
         path=tmp_path / "ill.csv", target="ill", bounds=tmp_path / "ill.toml", agent_column="site"
     )
-    files = read_files(source)
     request = Request(epsilon=1.0, delta=1e-5, rounds=5, **asked)
-    division = Division.of_request(request, None)
-    return files, proposal_of_files(files, division, request, StructureRequest()), request.methods
+    data = count_files(Division.of_request(request, None), read_files(source))
+    return data, proposal_for(data, request, StructureRequest())
 
 
 def kept(tmp_path, monkeypatch, devices, **asked):
@@ -499,9 +499,10 @@ def kept(tmp_path, monkeypatch, devices, **asked):
     ages[8] = MARKED
     cells = enumerate(zip(ages, doses, strict=True))
     rows = [f"{age},{dose},{('no', 'yes')[n % 3 == 0]},s{n % 4}" for n, (age, dose) in cells]
-    given = planned(tmp_path, rows, **asked)
+    data, proposal = planned(tmp_path, rows, **asked)
     pretend(monkeypatch, devices)
-    return accounts.charged_records(*given, None, None, Echo(0, 2))[0]
+    agree(data, proposal, Echo(0, 2))
+    return read(data, proposal, None, Echo(0, 2), None)
 
 
 def test_an_agent_that_holds_nothing_out_is_refused_before_the_charge(tmp_path, monkeypatch):
@@ -511,7 +512,7 @@ def test_an_agent_that_holds_nothing_out_is_refused_before_the_charge(tmp_path, 
     """
     sites = ["few"] * 2 + ["many"] * 198
     rows = [f"{n % 70},0.5,{('no', 'yes')[n % 3 == 0]},{site}" for n, site in enumerate(sites)]
-    files, proposal, methods = planned(tmp_path, rows, evaluate=0.2)
+    data, proposal = planned(tmp_path, rows, evaluate=0.2)
     assert proposal.evaluation.counts[0] == 0
     pretend(monkeypatch, FirstOfTwo)
     monkeypatch.setenv("TACITURN_STATE_DIR", str(tmp_path / "state"))
@@ -519,5 +520,5 @@ def test_an_agent_that_holds_nothing_out_is_refused_before_the_charge(tmp_path, 
         "ward", Guarantee(10.0, 1e-4), AccountTerms(), folder=tmp_path / "accounts"
     )
     with pytest.raises(InputError, match="too few records to hold some out"):
-        accounts.charged_records(files, proposal, methods, account, None, Echo(0, 2))
+        train(data, proposal, account=account, processes=Echo(0, 2))
     assert account.state().runs == ()
