@@ -48,7 +48,7 @@ def test_where_the_hessian_dominates_the_curve_is_the_published_one(shift, jacob
         assert truth * (1 - 1e-9) <= values[k] <= truth * 1.01
 
 
-@pytest.mark.parametrize(("shift", "jacobian"), [(0.3, 0.05), (1.0, 0.0), (0.1, 0.2), (2.0, 0.5)])
+@pytest.mark.parametrize(("shift", "jacobian"), [(0.3, 0.05), (1.0, 0.0), (2.0, 0.5)])
 @pytest.mark.parametrize("replaced", [True, False])
 def test_the_curve_is_nowhere_above_the_published_one(shift, jacobian, replaced):
     epsilons, values = curve(shift, jacobian, replaced=replaced, reach=1500)
@@ -58,7 +58,7 @@ def test_the_curve_is_nowhere_above_the_published_one(shift, jacobian, replaced)
 
 def true_deltas(slope, other, sigma, epsilons):
     """Hockey-stick divergences of y, b = -G(y), for G and G' on the line, by quadrature."""
-    y = np.linspace(-60, 60, 2_000_001)
+    y = np.linspace(-60, 60, 400_001)
     step = y[1] - y[0]
 
     def density(g):
