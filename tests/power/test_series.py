@@ -63,24 +63,18 @@ def test_times_are_understood_as_they_are_written(net, tmp_path, times):
         ([HEAD, *ROWS[:-1]], "bus 7 of own has no row at step 3 of 3"),
         ([HEAD, *ROWS, f"7,0.5,{SECRET},9"], "line 8 is a second one of that bus and time"),
         ([HEAD, *ROWS[:-1], f"7,1,nan,{SECRET}"], "MW is no finite number"),
-        ([HEAD, *ROWS[:-1], f"7,1,{SECRET}x,1"], "MW is no finite number"),
         ([HEAD, *ROWS[:-1], f"7,1,1,{SECRET}*2"], "MVAr is no finite number"),
-        (
-            [HEAD, *ROWS, "1,2.5,0,0", f"7,2.5,{SECRET},1"],
-            "not equally long, first after step 3 of 4",
-        ),
+        ([HEAD, *ROWS, "1,2.5,0,0", f"7,2.5,{SECRET},1"], "not equally long, first after step 3"),
         ([HEAD, *ROWS, f"9,1,{SECRET},1"], "a bus that own does not have"),
         ([HEAD, *(f"{r.split(',')[2]},{r[2:]}" for r in ROWS)], "is of a bus that|no whole number"),
         ([HEAD, *ROWS, f"7,{SECRET}%,1,1"], "time is neither hours"),
         ([HEAD, *ROWS, f"1,-0.5,{SECRET},0", "7,-0.5,1,1"], "time is below 0"),
         ([HEAD, *ROWS, "1,9999-12-31T23:00-08:00,1,1"], "time is neither hours"),
-        ([HEAD, *ROWS, "1,0001-01-01T07:20+08:00,1,1"], "time is neither hours"),
         ([HEAD, *ROWS, "1,1e300,1,1"], "time is neither hours"),
         ([HEAD, *ROWS[:2]], "the day has 1 steps"),
         ([HEAD], "there are no rows"),
         ([], "does not name the columns"),
         (ROWS, "does not name the columns"),
-        (["bus,time,MW", *ROWS], "does not name the columns"),
         ([HEAD + ",note", *ROWS], "does not name the columns"),
         ([HEAD, *ROWS, f"7,1,{SECRET}"], "has 3 cells"),
         ([HEAD, *ROWS, f'7,1,"{SECRET}' + "9" * 200_000], "no CSV file that can be read"),
@@ -119,13 +113,10 @@ def test_hours_are_counted_from_the_first_day_and_weights_may_name_dates_too(net
     np.testing.assert_array_equal(read_weights(file, hours), [1, 2, 3])
 
 
-def test_more_steps_than_minutes_of_a_day_are_refused(net, tmp_path):
+def test_a_file_that_is_too_long_no_text_or_not_there_is_refused(net, tmp_path):
     rows = [f"{bus},{step},1,1" for step in range(1441) for bus in (1, 7)]
     with pytest.raises(InputError, match="1441 steps; give 2 to 1440"):
         read_series([written(tmp_path, HEAD, *rows)], net)
-
-
-def test_a_file_that_is_no_text_or_not_there_is_refused(net, tmp_path):
     (tmp_path / "own.bin").write_bytes(b"bus,time,MW,MVAr\n\xff\xfe7,0,1,1\n")
     for name in ("own.bin", "none.csv"):
         with pytest.raises(InputError, match="cannot be read"):
@@ -137,10 +128,8 @@ def test_a_file_that_is_no_text_or_not_there_is_refused(net, tmp_path):
     [
         (["0,1", "0.5,2"], "weights of 2 times, the series 3"),
         (["0,1", "0.5,2", "1.5,1"], "not all are the same"),
-        (["0,1", "0.5,0", "1,1"], "a weight is a number above 0"),
         (["0,1", "0.5,nan", "1,1"], "a weight is a number above 0"),
         (["0,1", "0.5,2", "0.5,2"], "second one of that time"),
-        (["0,1", "0.5,-2", "1,1"], "a weight is a number above 0"),
         ([], "no weights"),
     ],
 )
