@@ -177,20 +177,20 @@ mpc.gencost = [2 0 0 3 0 10 0; 2 0 0 3 0 20 0];
 
 def test_a_line_that_is_limited_by_its_angle_is_among_what_binds():
     """50 MW over x = 0.1 are 0.05 rad, 2.8648 degrees."""
+
+    def dispatched(text):
+        case = parse_case(text, name="three", source="three.m")
+        net = network(case)
+        return solve_dc(dc_model(net, costs(case)), net.demand[:, 0]), net
+
     text = BOUND.replace("0 1 -60 60; 2", "0 1 -60 2.8648; 2")
-    case = parse_case(text, name="three", source="three.m")
-    net = network(case)
-    dispatch = solve_dc(dc_model(net, costs(case)), net.demand[:, 0])
-    assert dispatch.flow[0, 0] == pytest.approx(50, rel=1e-4)
-    assert [bound and bound.kind for bound in binding_lines(dispatch, net)] == ["angle", None]
-    assert "line 1–2: 2.865° between its ends" in binding(dispatch, net)
-    free = network(parse_case(BOUND, name="three", source="three.m"))
-    loose = solve_dc(dc_model(free, costs(case)), free.demand[:, 0])
-    assert binding_lines(loose, free) == [None, None]
-    rated = text.replace("1 2 .01 .1 0 0", "1 2 .01 .1 0 40")
-    net = network(parse_case(rated, name="three", source="three.m"))
-    dispatch = solve_dc(dc_model(net, costs(case)), net.demand[:, 0])
-    assert binding_lines(dispatch, net)[0] == ("rating", 40.0)
+    found = dispatched(text)
+    assert found[0].flow[0, 0] == pytest.approx(50, rel=1e-4)
+    assert [bound and bound.kind for bound in binding_lines(*found)] == ["angle", None]
+    assert "line 1–2: 2.865° between its ends" in binding(*found)
+    assert binding_lines(*dispatched(BOUND)) == [None, None]
+    rated = dispatched(text.replace("1 2 .01 .1 0 0", "1 2 .01 .1 0 40"))
+    assert binding_lines(*rated)[0] == ("rating", 40.0)
 
 
 def test_the_warning_about_repeating_runs_comes_where_the_room_is_narrow(monkeypatch):
@@ -225,12 +225,9 @@ def test_a_proposal_with_other_costs_than_the_case_is_refused(monkeypatch):
         opf_report("three", dearer, proposal, execution)
 
 
-def test_a_base_that_is_assigned_twice_is_refused():
+def test_what_a_case_file_says_and_nothing_reads_is_told():
     with pytest.raises(DataError, match=r"mpc\.baseMVA is assigned twice"):
         parse_case(BOUND + "mpc.baseMVA = 10;\n", name="three", source="three.m")
-
-
-def test_what_a_case_file_says_and_nothing_reads_is_told():
     text = BOUND.replace("1 2 .01 .1 0 0 0", "1 2 .01 .1 0 50 90").replace("[2 0 0", "[2 5 0")
     case = parse_case(text + "mpc.areas = [1 1];\n", name="three", source="three.m")
     rated, started = "emergency ratings (rateB, rateC)", "costs of starting and stopping"
