@@ -25,48 +25,19 @@ BATCHES = ("mini-batch gradient", "mini-batch difference")
 
 @dataclass(frozen=True)
 class Size:
-    """How much is tried.
+    """How much is tried; `FULL` takes hours."""
 
-    Attributes
-    ----------
-    orders
-        Records and columns of the data for the order of summation.
-    relations
-        How the neighbours differ.
-    together
-        Whether answers are computed one by one, vectorised, or both.
-    trials
-        Random pairs of data sets and queries of every kind.
-    records
-        Of an agent in these.
-    runs
-        Runs on each of two data sets, where outputs are attacked.
-    power
-        Records of an agent whose runs are attacked end to end.
-    draws
-        Of the noise, for its tails; 0 for none.
-    """
-
-    orders: tuple[tuple[int, int], ...]
-    relations: tuple[Relation, ...]
-    together: tuple[bool, ...]
-    trials: int
-    records: tuple[int, ...]
-    runs: int
-    power: int
-    draws: int
+    orders: tuple[tuple[int, int], ...] = ((40_000, 4),)  # records and columns for the sums
+    relations: tuple[Relation, ...] = (ZeroOut(),)  # how the neighbours differ
+    together: tuple[bool, ...] = (False,)  # answers one by one, vectorised, or both
+    trials: int = 10  # random pairs of data sets and queries of every kind
+    records: tuple[int, ...] = (99,)  # of an agent in these
+    runs: int = 40  # on each of two data sets, where outputs are attacked
+    power: int = 60_000  # records of an agent whose runs are attacked end to end
+    draws: int = 0  # of the noise, for its tails
 
 
-QUICK = Size(
-    orders=((40_000, 4),),
-    relations=(ZeroOut(),),
-    together=(False,),
-    trials=10,
-    records=(99,),
-    runs=40,
-    power=60_000,
-    draws=0,
-)
+QUICK = Size()
 FULL = Size(
     orders=((400, 4), (40_000, 4), (400_000, 4), (40_000, 104), (4_000, 784)),
     relations=(ReplaceOne(), ZeroOut()),
@@ -126,21 +97,15 @@ def _ordered(
     name: str, relation: Relation, shape: tuple[int, int], *, together: bool
 ) -> tuple[Finding, ...]:
     records, columns = shape
-    subject = subject_named(name, records, relation)
-    found = worst_order(
-        subject, precisions_of(name)[0], records=records, columns=columns, together=together
-    )
-    return (found,)
+    subject, size = subject_named(name, records, relation), {"records": records, "columns": columns}
+    return (worst_order(subject, precisions_of(name)[0], **size, together=together),)
 
 
 def _shifted(name: str, precision: Precision, trials: int, seed: int) -> tuple[Finding, ...]:
     # 60 slots are read at a time: rows beyond a multiple of 8 are summed in another order
     records = 99
-    subject = subject_named(name, records, ZeroOut())
-    found = shifted_slots(
-        subject, precision, records=records, columns=20, trials=5 * trials, seed=seed
-    )
-    return (found,)
+    size = {"records": records, "columns": 20, "trials": 5 * trials}
+    return (shifted_slots(subject_named(name, records, ZeroOut()), precision, **size, seed=seed),)
 
 
 def _worst(
@@ -159,12 +124,8 @@ def _worst(
         subject = subject_named(name, records, relation, unit=unit, mechanism=mechanism)
         trials = max(1, size.trials * size.records[0] // records)
         found = hostile(subject, precision, records=records, columns=7, trials=trials, seed=seed)
-        worst.append(max(found, key=_ratio))
+        worst.append(max(found, key=lambda finding: finding.ratio))
     return tuple(worst)
-
-
-def _ratio(finding: Finding) -> float:
-    return finding.ratio
 
 
 def _gaps(precision: Precision, runs: int, seed: int) -> tuple[Finding, ...]:
@@ -195,14 +156,8 @@ def _power(size: Size) -> tuple[Finding, ...]:
 def table_of(found: Sequence[Finding]) -> str:
     """Return a row for each finding."""
     rows = [
-        (
-            finding.oracle,
-            finding.construction,
-            f"{finding.records} x {finding.columns}",
-            finding.precision,
-            _shown(finding.ratio),
-        )
-        for finding in found
+        (f.oracle, f.construction, f"{f.records} x {f.columns}", f.precision, _shown(f.ratio))
+        for f in found
     ]
     return table([("oracle", "construction", "size", "precision", "change / bound"), *rows])
 

@@ -25,21 +25,11 @@ from taciturn.typing import HostArray, Precision
 
 
 class Order(NamedTuple):
-    """How a sum may be taken.
+    """How a sum may be taken."""
 
-    Attributes
-    ----------
-    lane
-        Rows 0, L, 2L, ... are added to one another.
-    block
-        Sums of so many of them are added to the total.
-    part
-        The first 1/part of all rows are summed apart.
-    """
-
-    lane: int = 1
-    block: int = 1
-    part: int = 1
+    lane: int = 1  # rows 0, L, 2L, ... are added to one another
+    block: int = 1  # sums of so many of them are added to the total
+    part: int = 1  # the first 1/part of all rows are summed apart
 
 
 ORDERS = (
@@ -69,13 +59,7 @@ class Staircase(NamedTuple):
 
 
 def staircase(rows: int, order: Order, unit: float, precision: Precision) -> Staircase:
-    """Return the terms that drive two neighbouring sums furthest apart if summed in `order`.
-
-    Parameters
-    ----------
-    unit
-        What a rising row contributes to the sum; `step` is in units of it.
-    """
+    """Return the terms that drive two neighbouring sums furthest apart if summed in `order`."""
     chain = np.arange(0, rows // order.part, order.lane)
     kind = np.dtype(precision).type
     sums = np.cumsum(np.full(len(chain), unit, kind), dtype=kind)
@@ -96,15 +80,7 @@ def worst_order(
     together: bool = False,
     orders: tuple[Order, ...] = ORDERS,
 ) -> Finding:
-    """Return how far the worst of the orders moves the answers of an oracle.
-
-    Parameters
-    ----------
-    subject
-        Of `subject_named`, with a name in `ORDERED` and as many records.
-    together
-        As for `ratios`.
-    """
+    """Return how far the worst of the orders moves the answers of an oracle."""
     usable = [order for order in orders if records // (order.part * order.lane) >= 8]
     unit = unit_of(subject.name, records)
     stairs = (staircase(records, order, unit, precision) for order in usable)

@@ -48,21 +48,11 @@ class _Repeats:
 
 @dataclass(frozen=True)
 class ErrorRate:
-    """How often an attacker who sees one noised answer names the wrong one of two data sets.
-
-    Attributes
-    ----------
-    errors, runs
-        Of all runs; half of them are on each data set.
-    allowed
-        What the certificate says that no attacker can go below.
-    records, columns
-        Of the data.
-    """
+    """How often an attacker who sees one noised answer names the wrong one of two data sets."""
 
     errors: int
-    runs: int
-    allowed: float
+    runs: int  # half of them on each data set
+    allowed: float  # the certificate says that no attacker can go below
     records: int
     columns: int
 
@@ -77,15 +67,6 @@ def porous(precision: Precision, *, runs: int, seed: int = 0, ask: Ask | None = 
 
     The exact answers g and g' are numbers of few bits, so there is no doubt about them. An output
     speaks for the candidate from which more of its coordinates are attainable; a tie is a coin.
-
-    Parameters
-    ----------
-    runs
-        On each of the two data sets; their noise comes from the operating system.
-    seed
-        Of the coin.
-    ask
-        Runs a plan on data and returns the noised answer; `answer_of` if not given.
     """
     signs = np.ones(_RECORDS)
     other = signs.copy()
@@ -120,13 +101,7 @@ def off_lattice(*, runs: int, seed: int = 0, ask: Ask | None = None) -> ErrorRat
 
 
 def last_bit(values: HostArray) -> HostArray:
-    """Return the power of 2 of the last bit that is set in each number.
-
-    Examples
-    --------
-    >>> last_bit(np.array([1.0, 0.75, -12.0])).tolist()
-    [0.0, -2.0, 2.0]
-    """
+    """Return the power of 2 of the last bit that is set in each number."""
     parts, powers = np.frexp(values)
     whole = np.abs(parts * 2.0**53).astype(np.int64)
     last: HostArray = powers - 53 + np.log2(np.maximum(whole & -whole, 1))
@@ -166,11 +141,6 @@ def tails(
     The worse of the two sides; what is drawn there is bounded by Clopper and Pearson at 99.5 %. A
     generator that cannot reach so far gives, on one data set only, outputs that the certificate
     takes for possible on both.
-
-    Parameters
-    ----------
-    draws
-        Numbers that are drawn; 1e8 for a verdict on 5.25 standard deviations.
     """
     columns = 2**16
     subject = subject_named("gradient", 1, ReplaceOne())
@@ -247,20 +217,11 @@ def _shards(features: HostArray, signs: HostArray, precision: Precision) -> Shar
 
 @dataclass(frozen=True)
 class Power:
-    """What an attacker who sees one noised answer of each run attains.
+    """What an attacker who sees one noised answer of each run attains."""
 
-    Attributes
-    ----------
-    hits, alarms, runs
-        Runs on the first data set that are named rightly, runs on the second that are not, and the
-        runs on each.
-    certificate
-        Of the plan.
-    """
-
-    hits: int
-    alarms: int
-    runs: int
+    hits: int  # runs on the first data set that are named rightly
+    alarms: int  # runs on the second that are not
+    runs: int  # on each
     certificate: Certificate
 
     @property

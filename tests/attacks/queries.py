@@ -109,15 +109,7 @@ def hostile(
     trials: int,
     seed: int,
 ) -> tuple[Finding, ...]:
-    """Return the worst that queries of each kind do to the answers of an oracle.
-
-    Parameters
-    ----------
-    subject
-        Of `subject_named`, for as many records.
-    trials
-        Pairs of data sets and queries of each kind of `QUERIES`.
-    """
+    """Return the worst that queries of each kind do to the answers of an oracle."""
     planned = subject.planned(records, columns, precision)
     draw = np.random.default_rng(seed)
     found = []
@@ -225,11 +217,6 @@ def shifted_slots(
     record is taken, the rows behind it stand one slot further on, where a matrix product may sum
     their margins in another order. Queries are so large that a margin is rounded by more than 1,
     and targets are the margins before rounding, so that rounding decides the coefficients.
-
-    Parameters
-    ----------
-    subject
-        On Poisson batches of rate `RATE`, under `ZeroOut`, whose bound is that of one record.
     """
     draw = np.random.default_rng(seed)
     rows = _rows(draw, (trials, records, columns), precision)

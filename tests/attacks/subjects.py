@@ -18,7 +18,6 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from typing_extensions import override
 
 from taciturn.algorithms import AnswerMessages, Noise, Turn
 from taciturn.engine import Plan, Program, behind_the_door, plan
@@ -83,67 +82,42 @@ _MOST = 2**25
 
 
 class AskOnce(AnswerMessages):
-    """One question to one agent, at a query that is given; what is released is the answer.
-
-    Attributes
-    ----------
-    problem
-        What the question is about.
-    query
-        What the oracle is asked.
-    answers
-        How many numbers an answer has.
-    """
+    """One question to one agent, at a query that is given; what is released is the answer."""
 
     problem: Problem
     query: PyTree
     answers: tuple[int, ...] = eqx.field(static=True)
 
-    @override
     def schedule(self, spec: Spec, rounds: int, noise: Noise) -> dict[str, HostArray]:
         return {}
 
-    @override
     def start(self, template: Model) -> Array:
         return jnp.zeros(self.answers, template.dtype)
 
-    @override
     def ask(self, state: Array, inbox: Array, turn: Turn) -> PyTree:
         return self.query
 
-    @override
     def first_public(self, template: Model) -> Array:
         return jnp.zeros(self.answers, template.dtype)
 
-    @override
     def combine(self, public: Array, mean_message: Array, turn: Turn) -> Array:
         return mean_message
 
-    @override
     def model(self, public: Array) -> Array:
         return public
 
 
 @dataclass(frozen=True)
 class Finding:
-    """How far one construction moved the computed answers of one oracle.
-
-    Attributes
-    ----------
-    records, columns, outputs
-        m_i, the features, and the numbers of an answer.
-    ratio
-        The largest change over the bound; for what is no change, what was seen over what the
-        certificate allows.
-    """
+    """How far one construction moved the computed answers of one oracle."""
 
     oracle: str
     construction: str
     precision: Precision
     records: int
     columns: int
-    outputs: int
-    ratio: float
+    outputs: int  # the numbers of an answer
+    ratio: float  # the largest change over the bound, or what was seen over what is allowed
 
     @property
     def holds(self) -> bool:
@@ -153,24 +127,14 @@ class Finding:
 
 @dataclass(frozen=True)
 class Subject:
-    """A question that is attacked.
-
-    Attributes
-    ----------
-    oracle, problem, clip, relation
-        What is planned, for records of norm 1.
-    ask
-        From two arrays, of the model's shape behind an axis of trials, to as many queries.
-    unit, mechanism
-        What is protected, and the noise, whose norm the change is measured in.
-    """
+    """A question that is attacked."""
 
     name: str
     oracle: Oracle
     problem: Problem
     clip: float
     relation: Relation
-    ask: Callable[[HostArray, HostArray], PyTree]
+    ask: Callable[[HostArray, HostArray], PyTree]  # from two arrays of models to as many queries
     unit: Unit = "record"
     mechanism: Mechanism = Gaussian()  # noqa: RUF009 - frozen
 
@@ -217,27 +181,15 @@ class Subject:
 
 
 class Trials(NamedTuple):
-    """N pairs of neighbouring data sets and queries, every leaf with a leading axis N.
+    """N pairs of neighbouring data sets and queries, every leaf with a leading axis N."""
 
-    Attributes
-    ----------
-    features, targets, others, other_targets
-        `(N, m, D)` and `(N, m)` of the first data set, and of the second.
-    kept
-        `(N, m)`: 0 where a record is set to zero in the second data set.
-    query
-        What the oracle is asked.
-    batches
-        The batch on the first and on the second data set; None for those that the door draws.
-    """
-
-    features: HostArray
+    features: HostArray  # (N, m, D) of the first data set, and below of the second
     targets: HostArray
     others: HostArray
     other_targets: HostArray
-    kept: HostArray
+    kept: HostArray  # (N, m): 0 where a record is set to zero in the second
     query: PyTree
-    batches: tuple[Drawn, Drawn] | None = None
+    batches: tuple[Drawn, Drawn] | None = None  # on either; None for those that the door draws
 
 
 def everyone(trials: int, records: int) -> tuple[Drawn, Drawn]:
@@ -247,16 +199,7 @@ def everyone(trials: int, records: int) -> tuple[Drawn, Drawn]:
 
 
 def ratios(subject: Subject, planned: Plan, trials: Trials, *, together: bool = False) -> HostArray:
-    """Return |answer(D) - answer(D')| / bound of every trial, `(N,)`.
-
-    Parameters
-    ----------
-    planned
-        The subject's plan of one agent.
-    together
-        Compute all trials in one vectorised program, as `simulate` does, and not one by one, as
-        `serial` does: the order of a sum may depend on that.
-    """
+    """Return |answer(D) - answer(D')| / bound of every trial, `(N,)`."""
     at_once = max(1, _MOST // max(1, int(np.prod(trials.features.shape[1:]))))
     starts = range(0, len(trials.features), at_once)
     cuts = (_cut(trials, slice(start, start + at_once)) for start in starts)
@@ -274,18 +217,13 @@ def _moved(planned: Plan, trials: Trials, norm: Norm, together: bool) -> HostArr
     """Return |answer(D) - answer(D')| of every trial."""
     kind = jnp.dtype(planned.precision)
     query = jax.tree.map(lambda leaf: jnp.asarray(leaf, kind), trials.query)
-    present = np.ones(trials.targets.shape)
-    sides = (
-        (trials.features, trials.targets, present),
-        (trials.others, trials.other_targets, trials.kept),
-    )
-    batches = trials.batches or (None, None)
+    first = (trials.features, trials.targets, np.ones(trials.targets.shape))
+    second = (trials.others, trials.other_targets, trials.kept)
     answers = [
         _answers(planned.program, _opened(planned, side), query, batch, together=together)
-        for side, batch in zip(sides, batches, strict=True)
+        for side, batch in zip((first, second), trials.batches or (None, None), strict=True)
     ]
-    first, second = (np.asarray(answer) for answer in answers)
-    return distances(first, second, norm)
+    return distances(*map(np.asarray, answers), norm)
 
 
 def _opened(planned: Plan, data: tuple[HostArray, HostArray, HostArray]) -> Private:
@@ -352,7 +290,6 @@ class _GivenBatches(PoissonBatches):
 
     drawn: Drawn
 
-    @override
     def draw(self, words: Words, rows: int, count: Array) -> Drawn:
         return self.drawn
 
@@ -417,16 +354,7 @@ def subject_named(
     unit: Unit = "record",
     mechanism: Mechanism | None = None,
 ) -> Subject:
-    """Return a subject of `ORACLES`, about so many records of an agent.
-
-    Parameters
-    ----------
-    relation
-        How neighbours differ; for a question about targets it is `TargetChange(BETA)` instead,
-        and `ReplaceOne` for batches of a fixed size.
-    unit, mechanism
-        What is protected, and the noise: Gaussian if not given.
-    """
+    """Return a subject of `ORACLES`, about so many records of an agent."""
     oracle = ORACLES[name](records)
     if name in OF_TARGETS:
         relation = TargetChange(BETA)
