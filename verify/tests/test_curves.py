@@ -74,11 +74,8 @@ def test_bounds_of_a_gaussian_enclose_its_closed_form(mu, delta):
 
 
 def test_plain_gaussians_are_one():
-    enclose(
-        [(Event("gaussian", 0.3), 4), (Event("gaussian", 0.4), 9)],
-        1e-5,
-        epsilon_gaussian(math.sqrt(1.8), 1e-5),
-    )
+    both = [(Event("gaussian", 0.3), 4), (Event("gaussian", 0.4), 9)]
+    enclose(both, 1e-5, epsilon_gaussian(math.sqrt(1.8), 1e-5))
 
 
 @pytest.mark.parametrize(("u", "delta"), [(1.0, 1e-6), (0.1, 0.01), (3.0, 0.2), (0.731, 1e-9)])
@@ -122,10 +119,8 @@ def test_one_poisson_batch_is_enclosed_by_its_closed_form(turned):
             return mp.npdf(x) - mp.exp(epsilon) * ((1 - q) * mp.npdf(x) + q * mp.npdf(x, u))
 
         root = float(mp.findroot(excess, -0.3))
-        assert (
-            bound_epsilon(((Event("gaussian", u, q), 1),), float(mp.quad(excess, [-20, root])))[1]
-            >= epsilon
-        )
+        delta = float(mp.quad(excess, [-20, root]))
+        assert bound_epsilon(((Event("gaussian", u, q), 1),), delta)[1] >= epsilon
 
 
 def estimate(sample, times, epsilon, count=4000):
@@ -139,7 +134,7 @@ def estimate(sample, times, epsilon, count=4000):
 
 
 def test_poisson_batches_agree_with_monte_carlo():
-    u, q, times, epsilon = 1.0, 0.2, 20, 1.0
+    u, q, times, epsilon = 1.0, 0.2, 10, 0.7
 
     def zero_out():
         x = random.gauss(u if random.random() < q else 0, 1)
@@ -154,14 +149,13 @@ def test_poisson_batches_agree_with_monte_carlo():
 
     for sample, two in ((zero_out, False), (replace_one, True)):
         delta, error = estimate(sample, times, epsilon)
+        assert error < delta / 10
         event = ((Event("gaussian", u, q, two), times),)
-        assert (
-            bound_epsilon(event, delta + 4 * error)[0]
-            <= epsilon
-            <= bound_epsilon(event, delta - 4 * error)[1]
-        )
+        low, high = (bound_epsilon(event, delta + k * error)[k < 0] for k in (4, -4))
+        assert low <= epsilon <= high
 
 
+@pytest.mark.slow
 def test_ten_thousand_answers_are_bounded_within_seconds():
     low, high = bound_epsilon(
         ((Event("gaussian", 1.0, 0.01), 6000), (Event("gaussian", 0.5, 0.02), 4000)), 1e-5
@@ -170,14 +164,12 @@ def test_ten_thousand_answers_are_bounded_within_seconds():
 
 
 def test_the_order_of_events_does_not_matter():
-    events = [
+    events = (
         (Event("laplace", 0.3, 0.5), 3),
         (Event("gaussian", 0.3), 2),
         (Event("laplace", 0.2), 2),
-    ]
-    assert bound_epsilon(tuple(events), 1e-5) == pytest.approx(
-        bound_epsilon(tuple(events[::-1]), 1e-5)
     )
+    assert bound_epsilon(events, 1e-5) == pytest.approx(bound_epsilon(events[::-1], 1e-5))
 
 
 def test_nothing_costs_nothing_and_no_noise_everything():
@@ -200,10 +192,8 @@ def test_the_curve_of_an_objective_is_the_smaller_of_its_integrals(zero_out):
         if t < 0:
             return 1.0
         if zero_out:
-            return (
-                math.erfc(t / u / math.sqrt(2))
-                + math.erfc(max(t / u, math.sqrt(t / grown)) / math.sqrt(2))
-            ) / 2
+            farther = max(t / u, math.sqrt(t / grown))
+            return (math.erfc(t / u / math.sqrt(2)) + math.erfc(farther / math.sqrt(2))) / 2
         radii = [t / u + (2 * i / 48) ** 2 for i in range(49)]
         total = math.exp(-(radii[48] ** 2) / 2)
         for i in range(1, 49):
@@ -223,11 +213,8 @@ def test_the_curve_of_an_objective_is_the_smaller_of_its_integrals(zero_out):
             firsts = []
             for j in range(16):
                 a, b = u * math.cos(j * math.pi / 64), u * math.sin((j + 1) * math.pi / 64)
-                firsts.append(
-                    integrate(
-                        lambda m, a=a, b=b: 1 - (1 - tail(m - jump, a)) * (1 - tail(m - jump, b)), e
-                    )
-                )
+                both = lambda m, a=a, b=b: (1 - tail(m - jump, a)) * (1 - tail(m - jump, b))  # noqa: E731
+                firsts.append(integrate(lambda m, both=both: 1 - both(m), e))
             best = min(best, max(firsts))
         assert curve[k] == pytest.approx(best, rel=2e-3)
 
@@ -244,56 +231,39 @@ def test_many_objectives_cost_what_their_hull_costs():
     assert 14.78 < low < 14.93 < high < 15.01
 
 
+def growth(u, gamma, order):
+    """Return the terms of a batch by the sum that defines them, with 200 digits."""
+    rho = [mpf(j) * mpf(u) ** 2 / 2 for j in range(order + 4)]
+    b = [
+        mp.fsum((-1) ** i * mp.binomial(n, i) * mp.exp((i - 1) * rho[i]) for i in range(n + 1))
+        for n in range(order + 4)
+    ]
+    rest = min(4 * mp.expm1(rho[2]), 2 * mp.exp(rho[2]))
+    total = 1 + mpf(gamma) ** 2 * mp.binomial(order, 2) * rest
+    for j in range(3, order + 1):
+        mixed = 4 * mp.sqrt(b[2 * (j // 2)] * b[2 * ((j + 1) // 2)])
+        power = min(mixed, 2 * mp.exp((j - 1) * rho[j]))
+        total += mpf(gamma) ** j * mp.binomial(order, j) * power
+    return mp.log(total)
+
+
 def test_a_batch_grows_by_the_sum_that_defines_it():
     for u, gamma in ((0.01, 0.3), (0.3, 0.02), (1.5, 0.9)):
         logs = grow_batches(u, gamma, 20)
         with mp.workdps(200):
-            rho = [mpf(j) * mpf(u) ** 2 / 2 for j in range(24)]
-            b = [
-                mp.fsum(
-                    (-1) ** i * mp.binomial(order, i) * mp.exp((i - 1) * rho[i])
-                    for i in range(order + 1)
-                )
-                for order in range(24)
-            ]
-            for a in (2, 3, 8, 20):
-                total = 1 + mpf(gamma) ** 2 * mp.binomial(a, 2) * min(
-                    4 * mp.expm1(rho[2]), 2 * mp.exp(rho[2])
-                )
-                for j in range(3, a + 1):
-                    mixed = 4 * mp.sqrt(b[2 * (j // 2)] * b[2 * ((j + 1) // 2)])
-                    power = min(mixed, 2 * mp.exp((j - 1) * rho[j]))
-                    total += mpf(gamma) ** j * mp.binomial(a, j) * power
-                assert logs[a] == pytest.approx(float(mp.log(total)), rel=1e-9)
+            for order in (2, 3, 8, 20):
+                assert logs[order] == pytest.approx(float(growth(u, gamma, order)), rel=1e-9)
 
 
 def test_batches_cost_the_least_over_all_orders():
     u, gamma, times, delta = 0.8, 0.1, 40, 1e-5
-    best = math.inf
     with mp.workdps(60):
-        rho = [mpf(j) * mpf(u) ** 2 / 2 for j in range(70)]
-
-        def b(order):
-            return mp.fsum(
-                (-1) ** i * mp.binomial(order, i) * mp.exp((i - 1) * rho[i])
-                for i in range(order + 1)
-            )
-
-        for a in range(2, 40):
-            total = 1 + mpf(gamma) ** 2 * mp.binomial(a, 2) * min(
-                4 * mp.expm1(rho[2]), 2 * mp.exp(rho[2])
-            )
-            for j in range(3, a + 1):
-                mixed = 4 * mp.sqrt(b(2 * (j // 2)) * b(2 * ((j + 1) // 2)))
-                total += (
-                    mpf(gamma) ** j * mp.binomial(a, j) * min(mixed, 2 * mp.exp((j - 1) * rho[j]))
-                )
-            cost = (
-                times * mp.log(total) / (a - 1)
-                + mp.log(1 - mpf(1) / a)
-                - mp.log(delta * a) / (a - 1)
-            )
-            best = min(best, float(cost))
+        best = min(
+            times * growth(u, gamma, a) / (a - 1)
+            + mp.log(1 - mpf(1) / a)
+            - mp.log(delta * a) / (a - 1)
+            for a in range(2, 24)
+        )
     epsilon = convert(((u, gamma, times),), 0.0, delta)
     assert 0.97 * best < epsilon <= best * (1 + 1e-12)
     assert convert(((u, gamma, times),), 0.25, delta) > epsilon
