@@ -196,23 +196,11 @@ class OwnProgram(Program):
         return self.algorithm
 
 
-class OwnStar(network.Star):
-    """A network in which an agent hears nothing of others, and sends what it likes."""
-
-
 class OwnLedger(Ledger):
     """A ledger that tells an accountant a thousandth."""
 
     def mu_per_agent(self, observer):
         return THOROUGH * super().mu_per_agent(observer)
-
-
-class OwnSpec(Spec):
-    """Public facts of one's own."""
-
-
-class OwnTerms(Terms):
-    """Terms of one's own."""
 
 
 class OwnCertificate(Certificate):
@@ -224,10 +212,6 @@ class OwnCertificate(Certificate):
     __hash__ = None
 
 
-class OwnRelation(ReplaceOne):
-    """A relation of one's own."""
-
-
 class Slight(float):
     """A number that counts for nothing once it is multiplied."""
 
@@ -235,6 +219,13 @@ class Slight(float):
         return 1e-6
 
     __rmul__ = __mul__
+
+
+# the same in every respect, and yet of somebody else: a network in which an agent hears nothing of
+# others and sends what it likes, public facts, terms, and a relation
+OwnStar, OwnSpec, OwnTerms, OwnRelation = (
+    type(f"Own{kind.__name__}", (kind,), {}) for kind in (network.Star, Spec, Terms, ReplaceOne)
+)
 
 
 def of_class(kind, value, **changed):
