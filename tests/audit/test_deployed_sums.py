@@ -92,7 +92,7 @@ def pair_of(agents):
     return canary(agents=agents, records=4, features=5, seed=3)
 
 
-@pytest.mark.parametrize(("agents", "colluders"), [(3, 1), (6, 3), (6, 5)])
+@pytest.mark.parametrize(("agents", "colluders"), [(3, 1), (6, 5)])
 def test_sums_as_deployed_reveal_to_colluders_what_is_certified_and_no_less(agents, colluders):
     """With five of six the honest one is alone: the sum less theirs is its answer."""
     plan, pair = plan_for(colluders, agents), pair_of(agents)

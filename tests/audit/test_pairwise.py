@@ -96,6 +96,10 @@ def told(walk, messages, agent):
     return np.concatenate(words)
 
 
+def shown_of(made, choice=None):
+    return SimpleNamespace(plan=made, certificate=made.certificate, choice=choice)
+
+
 NETWORKS = {
     "told": (Walk(ring(4), np.array([0, 3, 2, 1, 2, 1, 2])), RWADMM, 7, {}),
     "gossip": (metropolis(path(4)), EXTRA, 5, {}),
@@ -131,17 +135,15 @@ def test_exactly_the_answers_that_can_reach_an_agent_move_what_it_hears(name):
     np.testing.assert_array_equal(moved[apart], claimed(made)[apart])
     each = np.sqrt(np.sum(claimed(made) * made.ledger.ratios()[:, None, :, 0] ** 2, axis=-1))
     np.testing.assert_allclose(pairwise_mu(made, released=False).mu[apart], each[apart])
-    shown = between_agents(SimpleNamespace(plan=made, certificate=made.certificate, choice=None))
+    shown = between_agents(shown_of(made))
     assert shown["mu"] == [each[apart].min(), each[apart].max()]
     assert shown["epsilon"][1] <= made.terms.epsilon * (1 + 1e-9)
     # nobody's pairs are stated of one of several trainings, of dealt records, of very many agents
-    chosen = SimpleNamespace(plan=made, certificate=made.certificate, choice=made.certificate)
-    assert between_agents(chosen) is None
     dealt = dataclasses.replace(made, spec=dataclasses.replace(made.spec, dealt=True))
-    shown = SimpleNamespace(plan=dealt, certificate=made.certificate, choice=None)
-    assert between_agents(shown) is None
+    assert between_agents(shown_of(made, choice=made.certificate)) is None
+    assert between_agents(shown_of(dealt)) is None
     with patch.object(sys.modules[between_agents.__module__], "_MOST_PAIRED", 3):
-        assert between_agents(SimpleNamespace(plan=made, choice=None, certificate=None)) is None
+        assert between_agents(shown_of(made)) is None
     # with the wrong neighbours an answer arrives that was not counted
     if name == "gossip":
         wrong = dataclasses.replace(made, network=metropolis(OTHER_PATH))
@@ -245,23 +247,18 @@ def test_what_is_not_known_to_be_affine_is_refused(linear):
             pairwise_mu_affine(subject, rows, released=False)
 
 
-@pytest.mark.parametrize("others", [0, 1, 2, 5])
+@pytest.mark.parametrize("others", [0, 2, 5])
 def test_of_a_person_at_several_agents_all_of_them_tell(others):
     """By brute force over where else the person has rows, in another order of the agents."""
     settings = Request(
         epsilon=2.0, delta=1e-5, rows_per_person=3, agents_per_person=others + 1, algorithm="nids",
         rounds=3, network=NetworkRequest(network="path"),
     )  # fmt: skip
-    data = DataFacts(
-        name="numbers", task="binary", classes=2, columns=3, record_norm=1.0, table=None
-    )
+    data = DataFacts(name="numbers", task="binary", classes=2, columns=3, record_norm=1.0,
+                     table=None)  # fmt: skip
     made = propose(data, [30, 60, 90, 300, 33], settings).plan()
-    alone = dataclasses.replace(
-        made,
-        terms=dataclasses.replace(
-            made.terms, adjacency=dataclasses.replace(made.terms.adjacency, agents_per_person=1)
-        ),
-    )
+    near = dataclasses.replace(made.terms.adjacency, agents_per_person=1)
+    alone = dataclasses.replace(made, terms=dataclasses.replace(made.terms, adjacency=near))
     single, found = (pairwise_mu(one, released=False) for one in (alone, made))
     apart = np.where(np.isfinite(single.mu), single.mu, 0.0)
     for i, j in itertools.permutations(range(5), 2):

@@ -68,16 +68,13 @@ def test_smoothing_takes_no_level_and_no_slope_from_anywhere_but_the_answers():
 
 def test_smoothing_leaves_a_fraction_of_the_noise_where_demand_is_smooth():
     demand, noise, answers = a_day(40, sigma=0.1)
-    found = smoothed(answers, noise)
-    each = [np.sqrt(np.mean((values - demand) ** 2)) for values in (answers, found)]
-    whole = [
-        np.sqrt(np.mean((values - demand)[:, :, 0].sum(axis=1) ** 2)) for values in (answers, found)
-    ]
-    assert each[1] < 0.5 * each[0]
-    assert whole[1] < 0.7 * whole[0]
-
-
-def test_straight_lines_stay_and_so_do_answers_without_noise_or_of_two_steps():
+    off, before = smoothed(answers, noise) - demand, answers - demand
+    for error, share in (
+        (lambda x: np.sqrt(np.mean(x**2)), 0.5),
+        (lambda x: np.sqrt(np.mean(x[:, :, 0].sum(axis=1) ** 2)), 0.7),
+    ):
+        assert error(off) < share * error(before)
+    # straight lines stay, and so do answers without noise or of two steps
     line = (1 + HOURS[:, None, None] / 7) * np.array([[0.2, 0.1], [0.5, 0.3]])
     np.testing.assert_allclose(smoothed(line, np.full((STEPS, 2), 0.1)), line, atol=1e-10)
     assert smoothed(line, np.zeros((STEPS, 2))) is line
@@ -160,7 +157,7 @@ def test_of_all_days_few_have_a_promised_step_that_fails(fourteen):
     model, demand = fourteen
     sigma, needed = np.full(len(demand), 0.05), needed_by_day(model, 0.3, 3)
     true, draw, failed = demand[None] * np.array([[0.6], [0.8], [0.9]]), np.random.default_rng(1), 0
-    for _ in range(100):
+    for _ in range(60):
         answers = true + sigma * draw.standard_normal(true.shape)
         steps = dispatched(model, answers, np.tile(sigma, (3, 1)), answers, needed)
         failed += any(
@@ -169,4 +166,4 @@ def test_of_all_days_few_have_a_promised_step_that_fails(fourteen):
             and not realised(model, step.dispatch, step.served, served).served
             for step, served in zip(steps, true, strict=True)
         )
-    assert failed <= 30
+    assert failed <= 18  # three in ten days
