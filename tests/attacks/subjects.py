@@ -77,6 +77,7 @@ EPSILON, DELTA = 1.0, 1e-6
 PERSON = 3
 # numbers of a data set that are held at once; beyond it trials are made in turns
 _MOST = 2**25
+_MULTIPLIERS = {}
 
 
 class AskOnce(AnswerMessages):
@@ -154,15 +155,17 @@ class Subject:
         spec = facts_from(
             self.problem, [records], features=columns, record_norm=1.0, clip=self.clip
         )
-        return plan(
-            spec,
-            AskOnce(self.problem, self._query(columns), self.oracle.answer_shape(spec.shape)),
-            (self.oracle,),
-            Terms(EPSILON, DELTA, self.adjacency, Messages()),
-            rounds=1,
-            precision=precision,
-            mechanism=self.mechanism,
-        )
+        method = AskOnce(self.problem, self._query(columns), self.oracle.answer_shape(spec.shape))
+        terms = Terms(EPSILON, DELTA, self.adjacency, Messages())
+        # noise on batches takes seconds to calibrate, and is about the same for all questions
+        kind = (self.oracle.sampling, self.adjacency, self.mechanism)
+        made = plan(
+            spec, method, (self.oracle,), terms, rounds=1, precision=precision,
+            mechanism=self.mechanism, multiplier=_MULTIPLIERS.get(kind),
+        )  # fmt: skip
+        if isinstance(self.oracle.sampling, PoissonBatches):
+            _MULTIPLIERS.setdefault(kind, 1.001 * made.multiplier)
+        return made
 
     def _query(self, columns):
         """Return one query, at models of zeros."""

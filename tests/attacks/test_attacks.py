@@ -11,13 +11,7 @@ from tests.attacks.constructions import IN_ONE_NORM, OF_AGENTS, table_of, verdic
 from tests.attacks.orders import ORDERED, ORDERS, Order, staircase, worst_order
 from tests.attacks.outputs import ErrorRate, attainable, off_lattice, porous, power, tails
 from tests.attacks.queries import hostile, shifted_slots
-from tests.attacks.subjects import (
-    ORACLES,
-    Finding,
-    distances,
-    precisions_of,
-    subject_named,
-)
+from tests.attacks.subjects import ORACLES, Finding, distances, precisions_of, subject_named
 
 from taciturn.kernel.privacy import Laplace, ReplaceOne, ZeroOut
 from taciturn.kernel.questions import Gradient, MinibatchGradient

@@ -39,11 +39,7 @@ from taciturn.kernel.privacy import (
     ZeroOut,
     compose,
 )
-from taciturn.kernel.questions import (
-    Gradient,
-    MinibatchGradient,
-    Squared,
-)
+from taciturn.kernel.questions import Gradient, MinibatchGradient, Squared
 from taciturn.network import metropolis, ring
 from taciturn.problems import Logistic, public_facts
 from taciturn_verify import verify

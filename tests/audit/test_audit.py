@@ -318,9 +318,9 @@ def test_fresh_keys_use_all_their_bits_and_short_ones_do_not():
         ("dp-sgd", {}, "audit_sampled"),
         ("nids", {"fault": "clear-dual"}, "aggregator"),
         (lambda problem: problem, {"centre": True}, "around_centre"),
-        ("noisy-gradient", {"agents_per_person": 2}, ""),
-        ("noisy-gradient", {"rows_per_person": 0}, ""),
-        ("noisy-gradient", {"rows_per_person": 2, "agents_per_person": 9}, ""),
+        ("noisy-gradient", {"agents_per_person": 2}, "person|agents"),
+        ("noisy-gradient", {"rows_per_person": 0}, "person|agents"),
+        ("noisy-gradient", {"rows_per_person": 2, "agents_per_person": 9}, "person|agents"),
     ],
 )
 def test_impossible_audits_name_the_limit(algorithm, how, words):

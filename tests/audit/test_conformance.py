@@ -24,14 +24,7 @@ from taciturn.kernel.questions import (
 )
 from taciturn.kernel.questions.targets import TargetQuestion
 from taciturn.kernel.records import pack
-from taciturn.problems import (
-    HuberHinge,
-    Logistic,
-    NoRegulariser,
-    Problem,
-    Squared,
-    WholeSpace,
-)
+from taciturn.problems import HuberHinge, Logistic, NoRegulariser, Problem, Squared, WholeSpace
 
 
 class HalfTheBound(Gradient):

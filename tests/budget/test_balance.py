@@ -17,13 +17,7 @@ import pytest
 from tests.budget.test_account import EDITS, PURPOSE, charge, edit, run_on, spent
 from tests.budget.test_crashes import environment
 
-from taciturn.budget import (
-    AccountTerms,
-    Charge,
-    Guarantee,
-    open_account,
-    store,
-)
+from taciturn.budget import AccountTerms, Charge, Guarantee, open_account, store
 from taciturn.budget import balance as balances
 from taciturn.budget.store import connected, digest_of
 from taciturn.budget.sums import Sums, share_of

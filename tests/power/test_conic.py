@@ -11,21 +11,8 @@ import scipy.sparse as sp
 
 from taciturn.engine.planning import describe
 from taciturn.errors import InputError, SolverError
-from taciturn.problems import (
-    L1,
-    Ball,
-    Box,
-    Logistic,
-    NoRegulariser,
-    Problem,
-    Simplex,
-    WholeSpace,
-)
-from taciturn_power.conic import (
-    AgentSets,
-    ConicSet,
-    polyhedron,
-)
+from taciturn.problems import L1, Ball, Box, Logistic, NoRegulariser, Problem, Simplex, WholeSpace
+from taciturn_power.conic import AgentSets, ConicSet, polyhedron
 from taciturn_power.conic.solver import FEASIBLE, ConicSolver, Optimality, product_cone
 
 SIZE = 6

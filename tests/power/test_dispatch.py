@@ -11,15 +11,7 @@ from scipy.optimize import linprog
 from scipy.special import ndtr
 
 from taciturn.errors import DataError, InputError, SolverError
-from taciturn_power import (
-    Case,
-    bundled_case,
-    chosen_zones,
-    network,
-    parse_case,
-    read_case,
-    relax,
-)
+from taciturn_power import Case, bundled_case, chosen_zones, network, parse_case, read_case, relax
 from taciturn_power.dispatch.results import met, optimum, price_of_privacy
 from taciturn_power.dispatch.study import OpfProposal, solve_opf
 from taciturn_power.models.cost import costs, has_costs

@@ -203,8 +203,7 @@ def sandwich(p, q, points, *, count, delta):
 
 
 @pytest.mark.parametrize(
-    ("rounds", "expected"),
-    [(1000, 2.1245), pytest.param(10_000, 6.9074, marks=pytest.mark.slow)],
+    ("rounds", "expected"), [(1000, 2.1245), pytest.param(10_000, 6.9074, marks=pytest.mark.slow)]
 )
 def test_published_sampled_gaussian_numbers(rounds, expected):
     event = Sampled(GaussianAnswer(1.0), 0.01)

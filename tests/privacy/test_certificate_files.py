@@ -27,14 +27,7 @@ from taciturn.kernel.privacy import (
     ZeroOut,
 )
 from taciturn.kernel.questions import Gradient, MinibatchGradient
-from taciturn.problems import (
-    Logistic,
-    NoRegulariser,
-    Problem,
-    Squared,
-    WholeSpace,
-    public_facts,
-)
+from taciturn.problems import Logistic, NoRegulariser, Problem, Squared, WholeSpace, public_facts
 from taciturn.proposal import DataFacts, Request, propose
 from taciturn_verify import verify
 

@@ -32,13 +32,7 @@ from taciturn.kernel.privacy.drawn import (
 from taciturn.kernel.questions import Gradient
 from taciturn.kernel.records import Devices
 from taciturn.network import metropolis, ring, spanning_tree, uniform_walk
-from taciturn.problems import (
-    Logistic,
-    NoRegulariser,
-    Problem,
-    WholeSpace,
-    public_facts,
-)
+from taciturn.problems import Logistic, NoRegulariser, Problem, WholeSpace, public_facts
 
 PROBLEM = Problem(Logistic(), NoRegulariser(), WholeSpace())
 REFUSED = "law and the scale"

@@ -16,13 +16,7 @@ from taciturn.engine.planning import plan
 from taciturn.engine.running import behind_the_door, run
 from taciturn.errors import InputError, PrivacyError
 from taciturn.kernel.noise.gaussian import Uniform, mp
-from taciturn.kernel.privacy import (
-    Adjacency,
-    SensitivityBound,
-    Sum,
-    TargetChange,
-    Terms,
-)
+from taciturn.kernel.privacy import Adjacency, SensitivityBound, Sum, TargetChange, Terms
 from taciturn.kernel.questions import (
     AddedNoise,
     Gradient,

@@ -332,7 +332,7 @@ def list_answers(document):
 OPTIONAL = ("version", "curvature", "widened", "step", "rate", "batch")
 OF_ANSWERS = [
     ("sensitivity", lambda x: x * 1.001), ("sensitivity", lambda x: x / 2),
-    ("scale", lambda x: x / 1000), ("scale", lambda x: x * 2), ("scale", 0.0), ("step", 0.5),
+    ("scale", lambda x: x / 3), ("scale", lambda x: x * 2), ("scale", 0.0), ("step", 0.5),
     ("question", 9), ("agents", [[0, 99]]), ("agents", [[1, 0]]),
 ]  # fmt: skip
 OF_LEGS = [
@@ -450,8 +450,6 @@ def list_verdicts():
     yield "a word that is not said to be one", word, refused
     for name, document in (("a word", word), ("a condition", mean)):
         yield name, change(document, ("claim", "conditional"), True), "follows under conditions"
-    agent = change(EXACT["choice"], ("terms", "unit"), "agent")
-    yield "agents in a part of a choice", agent, refused
     persons = change(EXACT["persons"], ("legs", 0, "noise"), "laplace")
     yield "persons at agents under Laplace noise", persons, refused
     listed = change(EXACT["mixed legs"], ("claim", "per_agent_mu"), [0.5, 0.5])
