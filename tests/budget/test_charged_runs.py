@@ -188,6 +188,14 @@ def test_fits_of_several_processes_and_of_pickled_estimators_are_all_charged(tmp
     assert len(account.state().charged) == 6
 
 
+@pytest.mark.slow
+def test_commands_without_an_account_say_that_they_were_charged_nowhere(capsys):
+    options = ["--epsilon", "1", "--delta", "1e-5", "--rounds", "2", "--quiet"]
+    assert main(["train", "breast_cancer", *options]) == 0
+    lines = [line for line in capsys.readouterr().out.splitlines() if "charged nowhere" in line]
+    assert len(lines) == 1
+
+
 def test_a_run_on_a_data_set_is_charged_to_the_account_that_is_named(tmp_path, capsys):
     """Its records are published, so it is not charged where a table is: behind its reservation."""
     account = opened(tmp_path)
@@ -283,6 +291,9 @@ def test_an_account_is_opened_raised_shown_listed_and_exported(tmp_path, capsys)
     assert command("export", "study", *folder) == 0
     assert json.loads(capsys.readouterr().out)["changes"][0]["number"] == 2
     assert command("accept", "study", *folder) == 0
+    # the old name of what noise costs hints at the one that it has now
+    assert main(["account", "gaussian"]) == 2
+    assert "it is called cost now" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,6 @@ from taciturn_power.dispatch.page import opf_page
 from taciturn_power.dispatch.results import DayReport, opf_warnings
 from taciturn_power.dispatch.series import Series, smoothed
 from taciturn_power.dispatch.study import DayProposal, OpfProposal, solve_opf, solved_at
-from taciturn_power.methods import TargetsOnce
 from taciturn_power.models.cost import costs
 
 BETA, DELTA, EPSILON = 0.01, 1e-3, 10.0
@@ -116,14 +115,6 @@ class TwoAtOnce(Targets):
         return sum(parts)
 
 
-class Clear(TargetsOnce):
-    """Planted fault: what is sent carries something that no answer told."""
-
-    def send(self, state, inbox, turn):
-        state, message = super().send(state, inbox, turn)
-        return state, message + 1e-3 * turn.scale * jnp.arange(message.shape[0])
-
-
 def test_an_answer_of_another_step_and_noise_for_fewer_demands_are_seen():
     plan = planned()
     leaking = tuple(
@@ -139,6 +130,14 @@ def test_an_answer_of_another_step_and_noise_for_fewer_demands_are_seen():
 def test_a_message_of_more_than_the_answer_is_seen():
     plan = planned()
     algorithm = plan.program.algorithm
+
+    class Clear(type(algorithm)):
+        """Planted fault: what is sent carries something that no answer told."""
+
+        def send(self, state, inbox, turn):
+            state, message = super().send(state, inbox, turn)
+            return state, message + 1e-3 * turn.scale * jnp.arange(message.shape[0])
+
     fields = {f.name: getattr(algorithm, f.name) for f in dataclasses.fields(algorithm)}
     assert not replayed(plan, "demand", algorithm=Clear(**fields)).messages_hold
 

@@ -360,18 +360,16 @@ def list_mutations(document):
         value = document
         for key in path:
             value = value[key]
-        if isinstance(value, dict):
-            found.append(((*path, "further"), 1))
-        elif isinstance(value, bool):
+        if isinstance(value, bool):
             found.append((path, 1))
         elif isinstance(value, int | float):
             found += [(path, other) for other in (str(value), -1, math.nan, True, None, [], {})]
             if path[-1] == "mu" or path[:2] == ("claim", "per_agent_mu"):
                 found.append((path, lambda mu: mu * 1.00001))
-        elif isinstance(value, str) and not {"by", "version", "statement", "part", "conditions"} & {
-            *path
-        }:
-            found.append((path, value + "s"))
+        elif not {"by", "version", "statement", "part", "conditions"} & {*path}:
+            found += [(path, other) for other in (None, True, 1, "?")]
+            found.append(((*path, "further"), 1) if isinstance(value, dict) else (path, {}))
+            found.append((path, []) if not isinstance(value, list) else (path, [[]]))
     for path in list_answers(document):
         found += [((*path, field), value) for field, value in OF_ANSWERS]
         found += [((*path[:2], field), value) for field, value in OF_LEGS]
@@ -392,7 +390,7 @@ def list_false(name, document):
             or (path[-1] == "records" and ("laplace" in name.split() or name == "fixed"))
             or (path[-1] == "records" and path[:2] == ("legs", 1))
             or (name in ("two legs", "dealt") and path[-1] == "scale" and path[5] == 0)
-            or (name == "mixed legs" and path[-1] == "scale" and path[1] == 1)
+            or (name == "mixed legs" and path[-1] in ("scale", "agents") and path[1] == 1)
         )
         if other != document and not true:
             found.append((path, other))
