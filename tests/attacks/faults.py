@@ -82,7 +82,8 @@ def made(kind="plain"):
     if kind == "summed":
         return planned(observer=Sum(1))
     if kind == "sampled":
-        return planned(oracle=MinibatchGradient(Logistic(), 1.0, 0.5))
+        # the multiplier that calibration finds in seconds, and a little more
+        return planned(oracle=MinibatchGradient(Logistic(), 1.0, 0.5), multiplier=4.57)
     if kind == "two questions":
         both = (Gradient(Logistic(), 1.0), Gradient(Logistic(), 1.0, relative_multiplier=2.0))
         return planned(Alternates(LOGISTIC), both)
