@@ -409,6 +409,21 @@ def make_bare():
     return document
 
 
+ASKED, ANSWERED = ("legs", 0, "questions", 0), ("legs", 0, "slots", 0, "answers", 0)
+BROKEN = [
+    (("terms", "relation"), "record"), (("terms", "relation"), "toString"),
+    (("terms", "unit"), "zero_out"), (("terms", "beta"), 1.0), (("claim",), []),
+    (("claim", "mu"), "null"), (("claim", "per_agent_mu"), "null"),
+    (("legs", 0, "agents"), []), (("legs", 0, "agents"), "null"),
+    (("legs", 0, "records"), []), (("legs", 0, "records"), [[1, 0]]),
+    (("legs", 0, "observer"), {"name": "sum"}), (("legs", 0, "choice"), {"rate": 1}),
+    (("legs", 0, "observer"), {**MESSAGES, "colluders": 1}),
+    ((*ASKED, "colour"), 1), ((*ASKED, "widened"), 0.1), ((*ASKED, "curvature"), 0),
+    ((*ASKED, "kind"), "median"), ((*ANSWERED, "shift"), 0), ((*ANSWERED, "rate"), 0.5),
+    ((*ANSWERED, "rate"), 1.1), ((*ANSWERED, "batch"), 50),
+]  # fmt: skip
+
+
 def list_verdicts():
     """Yield a name, a document and the verdict on it."""
     mean, pair, bare, dealt = EXACT["mean"], EXACT["pair"], make_bare(), EXACT["dealt"]
@@ -457,27 +472,7 @@ def list_verdicts():
     for path, step in zip(paths, (2**-36, 1 / 8, 1 / 8), strict=True):
         added = change(added, (*path, "step"), step)
     yield "answers that are added up on several lattices", added, refused
-    for broken in (
-        {}, {"format": []}, {"legs": 1}, {"1": 2},
-        *(
-            change(mean, path, value)
-            for path, value in (
-                (("terms", "relation"), "record"), (("terms", "relation"), "toString"),
-                (("terms", "unit"), "zero_out"), (("claim", "mu"), "null"),
-                (("claim", "per_agent_mu"), "null"), (("legs", 0, "agents"), []),
-                (("legs", 0, "agents"), "null"), (("legs", 0, "records"), [[1, 0]]),
-                (("legs", 0, "records"), []), (("claim",), []), (("terms", "beta"), 1.0),
-                (("legs", 0, "observer"), {"name": "sum"}), (("legs", 0, "choice"), {"rate": 1}),
-                (("legs", 0, "observer"), {**MESSAGES, "colluders": 1}),
-                (("legs", 0, "questions", 0, "colour"), 1),
-                (("legs", 0, "questions", 0, "widened"), 0.1),
-                (("legs", 0, "questions", 0, "curvature"), 0),
-                (("legs", 0, "questions", 0, "kind"), "median"),
-                (("legs", 0, "slots", 0, "answers", 0, "shift"), 0),
-                (("legs", 0, "slots", 0, "answers", 0, "rate"), 0.5),
-                (("legs", 0, "slots", 0, "answers", 0, "rate"), 1.1),
-                (("legs", 0, "slots", 0, "answers", 0, "batch"), 50),
-            )
-        ),
-    ):  # fmt: skip
+    for broken in ({}, {"format": []}, {"legs": 1}, {"1": 2}):
         yield "a broken file", broken, refused
+    for path, value in BROKEN:
+        yield f"{path[-1]} {value}", change(mean, path, value), refused
