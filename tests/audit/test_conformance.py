@@ -129,7 +129,7 @@ class TooLargeSteps(NoisyGradient):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", METHODS)
 def test_every_method_of_the_table_passes(name):
-    report = check_method(name)
+    report = check_method(name, **({"runs": 200} if name == "noisy-gradient" else {}))
     assert report.passes, report
     assert name != "noisy-gradient" or {law.outcome for law in report.laws} == {"holds"}
 
@@ -241,9 +241,7 @@ def test_a_pair_of_its_author_decides():
     assert [law.outcome for law in whole.laws[:3]] == [
         "not searched well enough", "holds", "not searched well enough",
     ]  # fmt: skip
-
-
-def test_a_pair_in_which_a_record_is_absent_decides_about_zero_out():
+    # a pair in which a record is absent decides about zero_out
     _, second = along_the_first_axis()
     pair = (second, zero_record(second, 0, 0))
     decided = {law.name: law.outcome for law in check_oracle(Rare(), pair=pair, trials=50).laws}
