@@ -59,7 +59,7 @@ $(PANDAPOWER)/.ready: pyproject.toml power/pyproject.toml
 	touch $@
 
 test-pandapower: $(PANDAPOWER)/.ready   ## networks written and read beside pandapower itself, minutes
-	$(PANDAPOWER)/bin/python -m pytest -q tests/power/test_power_pandapower.py tests/power/test_power_export.py
+	$(PANDAPOWER)/bin/python -m pytest -q tests/power/test_pandapower.py tests/power/test_export.py
 
 audit-arithmetic: $(READY)   ## attacks on answers as this machine computes them, a minute; with FULL=1 hours
 	$(BIN)/python -m tests.attacks $(if $(FULL),--full)

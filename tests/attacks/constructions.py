@@ -5,18 +5,18 @@ It is a search: a ratio above 1 is proof of a violation, and ratios up to 1 are 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
 
 from tests.attacks.orders import ORDERED, worst_order
-from tests.attacks.outputs import ErrorRate, off_lattice, porous, power, tails
+from tests.attacks.outputs import off_lattice, porous, power, tails
 from tests.attacks.queries import hostile, shifted_slots
 from tests.attacks.subjects import FIXED, OF_TARGETS, ORACLES, Finding, precisions_of, subject_named
 
 from taciturn.cli.console import table
-from taciturn.kernel.privacy import Laplace, Mechanism, Relation, ReplaceOne, Unit, ZeroOut
+from taciturn.kernel.privacy import Laplace, Relation, ReplaceOne, ZeroOut
 from taciturn.typing import Precision
 
 PRECISIONS: tuple[Precision, ...] = ("float32", "float64")
@@ -25,48 +25,19 @@ BATCHES = ("mini-batch gradient", "mini-batch difference")
 
 @dataclass(frozen=True)
 class Size:
-    """How much is tried.
+    """How much is tried; `FULL` takes hours."""
 
-    Attributes
-    ----------
-    orders
-        Records and columns of the data for the order of summation.
-    relations
-        How the neighbours differ.
-    together
-        Whether answers are computed one by one, vectorised, or both.
-    trials
-        Random pairs of data sets and queries of every kind.
-    records
-        Of an agent in these.
-    runs
-        Runs on each of two data sets, where outputs are attacked.
-    power
-        Records of an agent whose runs are attacked end to end.
-    draws
-        Of the noise, for its tails; 0 for none.
-    """
-
-    orders: tuple[tuple[int, int], ...]
-    relations: tuple[Relation, ...]
-    together: tuple[bool, ...]
-    trials: int
-    records: tuple[int, ...]
-    runs: int
-    power: int
-    draws: int
+    orders: tuple[tuple[int, int], ...] = ((40_000, 4),)  # records and columns for the sums
+    relations: tuple[Relation, ...] = (ZeroOut(),)  # how the neighbours differ
+    together: tuple[bool, ...] = (False,)  # answers one by one, vectorised, or both
+    trials: int = 10  # random pairs of data sets and queries of every kind
+    records: tuple[int, ...] = (99,)  # of an agent in these
+    runs: int = 40  # on each of two data sets, where outputs are attacked
+    power: int = 60_000  # records of an agent whose runs are attacked end to end
+    draws: int = 0  # of the noise, for its tails
 
 
-QUICK = Size(
-    orders=((40_000, 4),),
-    relations=(ZeroOut(),),
-    together=(False,),
-    trials=10,
-    records=(99,),
-    runs=40,
-    power=60_000,
-    draws=0,
-)
+QUICK = Size()
 FULL = Size(
     orders=((400, 4), (40_000, 4), (400_000, 4), (40_000, 104), (4_000, 784)),
     relations=(ReplaceOne(), ZeroOut()),
@@ -85,7 +56,7 @@ IN_ONE_NORM = ("gradient", "statistics", "proximal step")
 Construction = Callable[[], tuple[Finding, ...]]
 
 
-def constructions(size: Size, seed: int) -> Iterator[Construction]:
+def constructions(size, seed):
     """Yield the constructions, each to be called; they are independent of one another."""
     yield from _sums(size)
     for precision in PRECISIONS:
@@ -97,13 +68,13 @@ def constructions(size: Size, seed: int) -> Iterator[Construction]:
         yield lambda: tuple(tails(precision, draws=size.draws) for precision in PRECISIONS)
 
 
-def _sums(size: Size) -> Iterator[Construction]:
+def _sums(size):
     for shape, name, together in product(size.orders, ORDERED, size.together):
         for relation in _relations(name, size):
             yield partial(_ordered, name, relation, shape, together=together)
 
 
-def _queries(size: Size, precision: Precision, seed: int) -> Iterator[Construction]:
+def _queries(size, precision, seed):
     for name in BATCHES:
         yield partial(_shifted, name, precision, size.trials, seed)
     for name in ORACLES:
@@ -117,72 +88,51 @@ def _queries(size: Size, precision: Precision, seed: int) -> Iterator[Constructi
         yield partial(_worst, name, ReplaceOne(), precision, size, seed, mechanism=Laplace())
 
 
-def _relations(name: str, size: Size) -> tuple[Relation, ...]:
+def _relations(name, size):
     """Return the relations that make a difference: some questions have one alone."""
     return size.relations[:1] if name in (*OF_TARGETS, FIXED) else size.relations
 
 
-def _ordered(
-    name: str, relation: Relation, shape: tuple[int, int], *, together: bool
-) -> tuple[Finding, ...]:
+def _ordered(name, relation, shape, *, together):
     records, columns = shape
-    subject = subject_named(name, records, relation)
-    found = worst_order(
-        subject, precisions_of(name)[0], records=records, columns=columns, together=together
-    )
-    return (found,)
+    subject, size = subject_named(name, records, relation), {"records": records, "columns": columns}
+    return (worst_order(subject, precisions_of(name)[0], **size, together=together),)
 
 
-def _shifted(name: str, precision: Precision, trials: int, seed: int) -> tuple[Finding, ...]:
+def _shifted(name, precision, trials, seed):
     # 60 slots are read at a time: rows beyond a multiple of 8 are summed in another order
     records = 99
-    subject = subject_named(name, records, ZeroOut())
-    found = shifted_slots(
-        subject, precision, records=records, columns=20, trials=5 * trials, seed=seed
-    )
-    return (found,)
+    size = {"records": records, "columns": 20, "trials": 5 * trials}
+    return (shifted_slots(subject_named(name, records, ZeroOut()), precision, **size, seed=seed),)
 
 
-def _worst(
-    name: str,
-    relation: Relation,
-    precision: Precision,
-    size: Size,
-    seed: int,
-    *,
-    unit: Unit = "record",
-    mechanism: Mechanism | None = None,
-) -> tuple[Finding, ...]:
+def _worst(name, relation, precision, size, seed, *, unit="record", mechanism=None):
     """Return the kind of query that did worst, for every number of records."""
     worst = []
     for records in size.records:
         subject = subject_named(name, records, relation, unit=unit, mechanism=mechanism)
         trials = max(1, size.trials * size.records[0] // records)
         found = hostile(subject, precision, records=records, columns=7, trials=trials, seed=seed)
-        worst.append(max(found, key=_ratio))
+        worst.append(max(found, key=lambda finding: finding.ratio))
     return tuple(worst)
 
 
-def _ratio(finding: Finding) -> float:
-    return finding.ratio
-
-
-def _gaps(precision: Precision, runs: int, seed: int) -> tuple[Finding, ...]:
+def _gaps(precision, runs, seed):
     return (_of_rate("gaps of the noise", precision, porous(precision, runs=runs, seed=seed)),)
 
 
-def _lattice(runs: int, seed: int) -> tuple[Finding, ...]:
+def _lattice(runs, seed):
     return (_of_rate("exact answer off the lattice", "float64", off_lattice(runs=runs, seed=seed)),)
 
 
-def _of_rate(construction: str, precision: Precision, rate: ErrorRate) -> Finding:
+def _of_rate(construction, precision, rate):
     shown = f"{construction}, {rate.errors} errors in {rate.runs} runs"
     return Finding(
         "gradient", shown, precision, rate.records, rate.columns, rate.columns, rate.ratio
     )
 
 
-def _power(size: Size) -> tuple[Finding, ...]:
+def _power(size):
     seen = power(records=size.power, runs=3 * size.runs)
     low, high = seen.true_positives
     shown = (
@@ -192,27 +142,21 @@ def _power(size: Size) -> tuple[Finding, ...]:
     return (Finding("gradient", shown, "float32", size.power, 2, 2, seen.ratio),)
 
 
-def table_of(found: Sequence[Finding]) -> str:
+def table_of(found):
     """Return a row for each finding."""
     rows = [
-        (
-            finding.oracle,
-            finding.construction,
-            f"{finding.records} x {finding.columns}",
-            finding.precision,
-            _shown(finding.ratio),
-        )
-        for finding in found
+        (f.oracle, f.construction, f"{f.records} x {f.columns}", f.precision, _shown(f.ratio))
+        for f in found
     ]
     return table([("oracle", "construction", "size", "precision", "change / bound"), *rows])
 
 
-def _shown(ratio: float) -> str:
+def _shown(ratio):
     """Return a ratio so that what is above 1 is seen to be."""
     return f"1 + {ratio - 1:.1e}" if 1 < ratio < 1.00001 else f"{ratio:.6g}"
 
 
-def verdict_on(found: Sequence[Finding]) -> str:
+def verdict_on(found):
     """Return in words whether any computed answer moved beyond its bound."""
     beyond = [finding.oracle for finding in found if not finding.holds]
     if not beyond:

@@ -17,29 +17,18 @@ from typing import NamedTuple
 
 import jax
 import numpy as np
-from tests.attacks.subjects import BETA, OF_TARGETS, Finding, Subject, Trials, everyone, ratios
+from tests.attacks.subjects import BETA, OF_TARGETS, Finding, Trials, everyone, ratios
 
 from taciturn.kernel.privacy import ZeroOut
-from taciturn.kernel.questions import Drawn
-from taciturn.typing import HostArray, Precision
+from taciturn.typing import HostArray
 
 
 class Order(NamedTuple):
-    """How a sum may be taken.
+    """How a sum may be taken."""
 
-    Attributes
-    ----------
-    lane
-        Rows 0, L, 2L, ... are added to one another.
-    block
-        Sums of so many of them are added to the total.
-    part
-        The first 1/part of all rows are summed apart.
-    """
-
-    lane: int = 1
-    block: int = 1
-    part: int = 1
+    lane: int = 1  # rows 0, L, 2L, ... are added to one another
+    block: int = 1  # sums of so many of them are added to the total
+    part: int = 1  # the first 1/part of all rows are summed apart
 
 
 ORDERS = (
@@ -68,14 +57,8 @@ class Staircase(NamedTuple):
     changed: int
 
 
-def staircase(rows: int, order: Order, unit: float, precision: Precision) -> Staircase:
-    """Return the terms that drive two neighbouring sums furthest apart if summed in `order`.
-
-    Parameters
-    ----------
-    unit
-        What a rising row contributes to the sum; `step` is in units of it.
-    """
+def staircase(rows, order, unit, precision):
+    """Return the terms that drive two neighbouring sums furthest apart if summed in `order`."""
     chain = np.arange(0, rows // order.part, order.lane)
     kind = np.dtype(precision).type
     sums = np.cumsum(np.full(len(chain), unit, kind), dtype=kind)
@@ -87,24 +70,8 @@ def staircase(rows: int, order: Order, unit: float, precision: Precision) -> Sta
     return Staircase(chain[:head], chain[head :: order.block], step, int(chain[head - 1]))
 
 
-def worst_order(
-    subject: Subject,
-    precision: Precision,
-    *,
-    records: int,
-    columns: int,
-    together: bool = False,
-    orders: tuple[Order, ...] = ORDERS,
-) -> Finding:
-    """Return how far the worst of the orders moves the answers of an oracle.
-
-    Parameters
-    ----------
-    subject
-        Of `subject_named`, with a name in `ORDERED` and as many records.
-    together
-        As for `ratios`.
-    """
+def worst_order(subject, precision, *, records, columns, together=False, orders=ORDERS):
+    """Return how far the worst of the orders moves the answers of an oracle."""
     usable = [order for order in orders if records // (order.part * order.lane) >= 8]
     unit = unit_of(subject.name, records)
     stairs = (staircase(records, order, unit, precision) for order in usable)
@@ -130,14 +97,14 @@ ORDERED = (
 )
 
 
-def unit_of(name: str, records: int) -> float:
+def unit_of(name, records):
     """Return what one rising record contributes to the sum that the oracle takes."""
     if name == "statistics":
         return float(np.float32(1 / np.float32(records)))
     return 2.0 if name == "mini-batch difference" else 1.0
 
 
-def climbing(subject: Subject, stairs: Staircase, records: int, columns: int) -> Trials:
+def climbing(subject, stairs, records, columns):
     """Return one pair of data sets whose records contribute the terms of a staircase.
 
     The size of a term is that of the record's first coordinate, since all coefficients are as large
@@ -167,7 +134,7 @@ def climbing(subject: Subject, stairs: Staircase, records: int, columns: int) ->
     return Trials(*data, subject.ask(point, anchor), _whole_batches(subject.name, records))
 
 
-def _targets(name: str, sign: HostArray) -> HostArray:
+def _targets(name, sign):
     """Return targets that give the coefficients their sign; with columns for that, none does."""
     if name == "gradient, ten classes":
         return (sign > 0).astype(np.int32)
@@ -178,7 +145,7 @@ def _targets(name: str, sign: HostArray) -> HostArray:
     return -sign * (BETA / 2 if name in OF_TARGETS else _FAR)
 
 
-def _whole_batches(name: str, records: int) -> tuple[Drawn, Drawn] | None:
+def _whole_batches(name, records):
     """Return a batch of all records, which is as good as any other."""
     if not name.startswith("mini-batch"):
         return None

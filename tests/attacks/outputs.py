@@ -25,7 +25,7 @@ from taciturn.engine import Plan, run
 from taciturn.kernel.privacy import Certificate, ReplaceOne
 from taciturn.kernel.privacy.gaussian import true_positive_rate
 from taciturn.kernel.records import Shards, pack
-from taciturn.typing import HostArray, Precision
+from taciturn.typing import HostArray
 
 # a power of two, so that both exact answers have few bits
 _RECORDS, _COLUMNS = 64, 20
@@ -48,44 +48,25 @@ class _Repeats:
 
 @dataclass(frozen=True)
 class ErrorRate:
-    """How often an attacker who sees one noised answer names the wrong one of two data sets.
-
-    Attributes
-    ----------
-    errors, runs
-        Of all runs; half of them are on each data set.
-    allowed
-        What the certificate says that no attacker can go below.
-    records, columns
-        Of the data.
-    """
+    """How often an attacker who sees one noised answer names the wrong one of two data sets."""
 
     errors: int
-    runs: int
-    allowed: float
+    runs: int  # half of them on each data set
+    allowed: float  # the certificate says that no attacker can go below
     records: int
     columns: int
 
     @property
-    def ratio(self) -> float:
+    def ratio(self):
         """Allowed rate over the upper Clopper-Pearson bound, at 1 %, on what was seen."""
         return self.allowed / upper_rate(self.errors, self.runs, 2 * _ALPHA)
 
 
-def porous(precision: Precision, *, runs: int, seed: int = 0, ask: Ask | None = None) -> ErrorRate:
+def porous(precision, *, runs, seed=0, ask=None):
     """Return how often the gaps of normal numbers in floating point give a data set away.
 
     The exact answers g and g' are numbers of few bits, so there is no doubt about them. An output
     speaks for the candidate from which more of its coordinates are attainable; a tie is a coin.
-
-    Parameters
-    ----------
-    runs
-        On each of the two data sets; their noise comes from the operating system.
-    seed
-        Of the coin.
-    ask
-        Runs a plan on data and returns the noised answer; `answer_of` if not given.
     """
     signs = np.ones(_RECORDS)
     other = signs.copy()
@@ -93,7 +74,7 @@ def porous(precision: Precision, *, runs: int, seed: int = 0, ask: Ask | None = 
     rows = np.full((_RECORDS, _COLUMNS), 0.125)
     candidates = [0.125 * float(np.mean(side)) * np.ones(_COLUMNS) for side in (signs, other)]
 
-    def score(answer: HostArray, scale: float) -> float:
+    def score(answer, scale):
         first, second = (attainable(answer, g, scale, precision) for g in candidates)
         return float(np.sum(first) - np.sum(second))
 
@@ -101,7 +82,7 @@ def porous(precision: Precision, *, runs: int, seed: int = 0, ask: Ask | None = 
     return _error_rate(sides, score, precision, ask or answer_of, _Repeats(runs, seed))
 
 
-def off_lattice(*, runs: int, seed: int = 0, ask: Ask | None = None) -> ErrorRate:
+def off_lattice(*, runs, seed=0, ask=None):
     """Return how often the lattice of the noise gives a data set away, in double precision.
 
     An agent has one record, whose cells have all 53 bits: its row is the exact answer, or its
@@ -111,7 +92,7 @@ def off_lattice(*, runs: int, seed: int = 0, ask: Ask | None = None) -> ErrorRat
     rows = draw.standard_normal((2, 1, _COLUMNS))
     rows /= 1.01 * np.linalg.norm(rows, axis=2, keepdims=True)
 
-    def score(answer: HostArray, _: float) -> float:
+    def score(answer, _):
         first, second = (np.median(last_bit(answer - row[0])) for row in rows)
         return float(first - second)
 
@@ -119,23 +100,15 @@ def off_lattice(*, runs: int, seed: int = 0, ask: Ask | None = None) -> ErrorRat
     return _error_rate(sides, score, "float64", ask or answer_of, _Repeats(runs, seed))
 
 
-def last_bit(values: HostArray) -> HostArray:
-    """Return the power of 2 of the last bit that is set in each number.
-
-    Examples
-    --------
-    >>> last_bit(np.array([1.0, 0.75, -12.0])).tolist()
-    [0.0, -2.0, 2.0]
-    """
+def last_bit(values):
+    """Return the power of 2 of the last bit that is set in each number."""
     parts, powers = np.frexp(values)
     whole = np.abs(parts * 2.0**53).astype(np.int64)
     last: HostArray = powers - 53 + np.log2(np.maximum(whole & -whole, 1))
     return last
 
 
-def attainable(
-    answer: HostArray, exact: HostArray, scale: float, precision: Precision
-) -> HostArray:
+def attainable(answer, exact, scale, precision):
     """Return which coordinates are fl(exact + scale z) for a z that JAX's generator can draw.
 
     It draws z = sqrt(2) erfinv(u), with u one of 2^23 or 2^52 numbers from -1 to 1. Those about the
@@ -158,19 +131,12 @@ def attainable(
 _erfinv = jax.jit(jax.lax.erf_inv)
 
 
-def tails(
-    precision: Precision, *, draws: int, beyond: float = 5.25, ask: Ask | None = None
-) -> Finding:
+def tails(precision, *, draws, beyond=5.25, ask=None):
     """Return the normal mass beyond some standard deviations over what was drawn there, at most.
 
     The worse of the two sides; what is drawn there is bounded by Clopper and Pearson at 99.5 %. A
     generator that cannot reach so far gives, on one data set only, outputs that the certificate
     takes for possible on both.
-
-    Parameters
-    ----------
-    draws
-        Numbers that are drawn; 1e8 for a verdict on 5.25 standard deviations.
     """
     columns = 2**16
     subject = subject_named("gradient", 1, ReplaceOne())
@@ -187,20 +153,14 @@ def tails(
     return Finding("gradient", shown, precision, 1, columns, columns, ratio)
 
 
-def answer_of(planned: Plan, shards: Shards) -> HostArray:
+def answer_of(planned, shards):
     """Return the noised answer of one run of one agent, with noise from the operating system."""
     done = run(planned, shards, runtime="simulate", seed=None, keep=frozenset({"answers"}))
     answer: HostArray = np.asarray(done.trace.records.answer)[0, 0, 0]
     return answer
 
 
-def _error_rate(
-    sides: list[tuple[HostArray, HostArray]],
-    score: Callable[[HostArray, float], float],
-    precision: Precision,
-    ask: Ask,
-    repeats: _Repeats,
-) -> ErrorRate:
+def _error_rate(sides, score, precision, ask, repeats):
     """Return the errors of an attacker who says the first data set where the score is above 0."""
     rows = sides[0][0]
     subject: Subject = subject_named("gradient", len(rows), ReplaceOne())
@@ -217,7 +177,7 @@ def _error_rate(
     return ErrorRate(errors, 2 * repeats.runs, least_error(planned.certificate), *rows.shape)
 
 
-def least_error(certificate: Certificate) -> float:
+def least_error(certificate):
     """Return the least error rate that a certificate leaves to who tells two data sets apart.
 
     Phi(-mu / 2) for a mu; else (1 - delta) / (1 + exp(epsilon)).
@@ -227,7 +187,7 @@ def least_error(certificate: Certificate) -> float:
     return (1 - certificate.delta) / (1 + math.exp(certificate.epsilon))
 
 
-def most_hits(certificate: Certificate, alarms: float) -> float:
+def most_hits(certificate, alarms):
     """Return the true positives that a certificate allows at a rate of false ones."""
     if not 0 < alarms < 1:
         return 1.0
@@ -238,7 +198,7 @@ def most_hits(certificate: Certificate, alarms: float) -> float:
     return min(1.0, grown, 1 - missed)
 
 
-def _shards(features: HostArray, signs: HostArray, precision: Precision) -> Shards:
+def _shards(features, signs, precision):
     """Return the records of one agent whose coefficients at 0 have these signs and norm 1."""
     parts = [np.arange(len(features))]
     targets = -signs * _FAR
@@ -247,41 +207,30 @@ def _shards(features: HostArray, signs: HostArray, precision: Precision) -> Shar
 
 @dataclass(frozen=True)
 class Power:
-    """What an attacker who sees one noised answer of each run attains.
+    """What an attacker who sees one noised answer of each run attains."""
 
-    Attributes
-    ----------
-    hits, alarms, runs
-        Runs on the first data set that are named rightly, runs on the second that are not, and the
-        runs on each.
-    certificate
-        Of the plan.
-    """
-
-    hits: int
-    alarms: int
-    runs: int
+    hits: int  # runs on the first data set that are named rightly
+    alarms: int  # runs on the second that are not
+    runs: int  # on each
     certificate: Certificate
 
     @property
-    def true_positives(self) -> tuple[float, float]:
+    def true_positives(self):
         """The Clopper-Pearson interval of the rate of true positives, at 98 %."""
         return _interval(self.hits, self.runs)
 
     @property
-    def allowed(self) -> float:
+    def allowed(self):
         """The true positives that the certificate allows at the upper bound on the false ones."""
         return most_hits(self.certificate, _interval(self.alarms, self.runs)[1])
 
     @property
-    def ratio(self) -> float:
+    def ratio(self):
         """The lower bound on the true positives over what is allowed."""
         return self.true_positives[0] / self.allowed
 
 
-def power(
-    *, records: int, runs: int, precision: Precision = "float32", ask: Ask | None = None
-) -> Power:
+def power(*, records, runs, precision="float32", ask=None):
     """Return what an attacker attains with records that climb the stairs, end to end.
 
     Runs are as a user makes them, with noise from the operating system. A third of them show where
@@ -301,9 +250,7 @@ def power(
     return Power(hits, alarms, runs - known, planned.certificate)
 
 
-def _first_coordinates(
-    planned: Plan, features: HostArray, targets: HostArray, runs: int, ask: Ask
-) -> HostArray:
+def _first_coordinates(planned, features, targets, runs, ask):
     parts = [np.arange(targets.shape[1])]
     shards = pack(
         features[0], targets[0], parts, record_norm=1.0, precision=planned.precision, enforce="clip"
@@ -311,5 +258,5 @@ def _first_coordinates(
     return np.array([float(ask(planned, shards)[0]) for _ in range(runs)])
 
 
-def _interval(events: int, runs: int) -> tuple[float, float]:
+def _interval(events, runs):
     return 1 - upper_rate(runs - events, runs, 0.02), upper_rate(events, runs, 0.02)

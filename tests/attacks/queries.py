@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 
 import jax.numpy as jnp
 import numpy as np
-from tests.attacks.subjects import BETA, PERSON, RATE, Finding, Subject, Trials, everyone, ratios
+from tests.attacks.subjects import BETA, PERSON, RATE, Finding, Trials, everyone, ratios
 
 from taciturn.kernel.privacy import TargetChange, ZeroOut
 from taciturn.kernel.questions import Drawn
@@ -25,19 +25,19 @@ Drawer = np.random.Generator
 Points = Callable[[Drawer, tuple[int, ...], HostArray], HostArray]
 
 
-def _sized(least: float, most: float) -> Points:
+def _sized(least, most):
     """Return points of sizes between two powers of ten."""
 
-    def points(draw: Drawer, shape: tuple[int, ...], _: HostArray) -> HostArray:
+    def points(draw, shape, _):
         return _sizes(draw, shape, least, most) * _directions(draw, shape)
 
     return points
 
 
-def _filled(value: float) -> Points:
+def _filled(value):
     """Return points with one number in all places, or in a random one of them, of either sign."""
 
-    def points(draw: Drawer, shape: tuple[int, ...], _: HostArray) -> HostArray:
+    def points(draw, shape, _):
         everywhere = draw.random((shape[0], *(1 for _ in shape[1:]))) < 0.5
         somewhere = draw.random(shape) < 1 / np.prod(shape[1:])
         sign = np.sign(draw.standard_normal(shape))
@@ -46,10 +46,10 @@ def _filled(value: float) -> Points:
     return points
 
 
-def _cancelling(least: float, most: float) -> Points:
+def _cancelling(least, most):
     """Return large points at right angles to the records: their margins are rounding alone."""
 
-    def points(draw: Drawer, shape: tuple[int, ...], records: HostArray) -> HostArray:
+    def points(draw, shape, records):
         point = _directions(draw, shape)
         unit = records / np.maximum(np.linalg.norm(records, axis=1, keepdims=True), 1e-300)
         along = np.einsum("nd,nd...->n...", unit, point)
@@ -59,13 +59,13 @@ def _cancelling(least: float, most: float) -> Points:
     return points
 
 
-def _sizes(draw: Drawer, shape: tuple[int, ...], least: float, most: float) -> HostArray:
+def _sizes(draw, shape, least, most):
     size: HostArray = 10 ** draw.uniform(least, most, shape[0])
     shaped: HostArray = size.reshape(-1, *(1 for _ in shape[1:]))
     return shaped
 
 
-def _directions(draw: Drawer, shape: tuple[int, ...]) -> HostArray:
+def _directions(draw, shape):
     points = draw.standard_normal(shape)
     norms = np.linalg.norm(points.reshape(shape[0], -1), axis=1)
     directions: HostArray = points / norms.reshape(-1, *(1 for _ in shape[1:]))
@@ -100,24 +100,8 @@ QUERIES: Mapping[Precision, Mapping[str, Points]] = {
 }
 
 
-def hostile(
-    subject: Subject,
-    precision: Precision,
-    *,
-    records: int,
-    columns: int,
-    trials: int,
-    seed: int,
-) -> tuple[Finding, ...]:
-    """Return the worst that queries of each kind do to the answers of an oracle.
-
-    Parameters
-    ----------
-    subject
-        Of `subject_named`, for as many records.
-    trials
-        Pairs of data sets and queries of each kind of `QUERIES`.
-    """
+def hostile(subject, precision, *, records, columns, trials, seed):
+    """Return the worst that queries of each kind do to the answers of an oracle."""
     planned = subject.planned(records, columns, precision)
     draw = np.random.default_rng(seed)
     found = []
@@ -129,13 +113,7 @@ def hostile(
     return tuple(found)
 
 
-def _random(
-    subject: Subject,
-    points: Points,
-    draw: Drawer,
-    size: tuple[int, int, int],
-    precision: Precision,
-) -> Trials:
+def _random(subject, points, draw, size, precision):
     """Return random pairs of neighbours, and queries of a kind."""
     trials, records, columns = size
     rows = _rows(draw, size, precision)
@@ -173,7 +151,7 @@ def _random(
     return Trials(rows, targets, others, other_targets, kept, query, batches)
 
 
-def _rows(draw: Drawer, size: tuple[int, int, int], precision: Precision) -> HostArray:
+def _rows(draw, size, precision):
     """Return rows of norm 1, of any norm below, with one entry, or with entries of one size."""
     rows = draw.standard_normal(size)
     rows /= np.linalg.norm(rows, axis=2, keepdims=True)
@@ -188,9 +166,7 @@ def _rows(draw: Drawer, size: tuple[int, int, int], precision: Precision) -> Hos
     return stored.astype(np.float64).reshape(size)
 
 
-def _targets(
-    subject: Subject, draw: Drawer, size: tuple[int, int], precision: Precision
-) -> HostArray:
+def _targets(subject, draw, size, precision):
     """Return targets of all sizes, or classes."""
     if isinstance(subject.problem.loss, MultinomialLogistic):
         return draw.integers(0, subject.problem.loss.classes, size)
@@ -200,13 +176,13 @@ def _targets(
     return signs * np.where(draw.random((size[0], 1)) < 0.3, 1.0, sizes)
 
 
-def _opposite(subject: Subject, targets: HostArray) -> HostArray:
+def _opposite(subject, targets):
     if isinstance(subject.problem.loss, MultinomialLogistic):
         return (targets + 1) % subject.problem.loss.classes
     return -targets
 
 
-def _moved(targets: HostArray, precision: Precision) -> HostArray:
+def _moved(targets, precision):
     """Return targets as far away as a bounded change allows, in the run's precision."""
     kind = np.dtype(precision).type
     stored = targets.astype(kind)
@@ -215,9 +191,7 @@ def _moved(targets: HostArray, precision: Precision) -> HostArray:
     return np.asarray(np.where(beyond, np.nextafter(moved, stored), moved))
 
 
-def shifted_slots(
-    subject: Subject, precision: Precision, *, records: int, columns: int, trials: int, seed: int
-) -> Finding:
+def shifted_slots(subject, precision, *, records, columns, trials, seed):
     """Return how far a batch with one record more moves the answer, all later slots shifted.
 
     A Poisson batch is accounted for as the mixture of those without the record and those with it:
@@ -225,11 +199,6 @@ def shifted_slots(
     record is taken, the rows behind it stand one slot further on, where a matrix product may sum
     their margins in another order. Queries are so large that a margin is rounded by more than 1,
     and targets are the margins before rounding, so that rounding decides the coefficients.
-
-    Parameters
-    ----------
-    subject
-        On Poisson batches of rate `RATE`, under `ZeroOut`, whose bound is that of one record.
     """
     draw = np.random.default_rng(seed)
     rows = _rows(draw, (trials, records, columns), precision)
@@ -247,7 +216,7 @@ def shifted_slots(
     return Finding(subject.name, "shifted slots", precision, records, columns, outputs, worst)
 
 
-def _with_and_without(draw: Drawer, trials: int, records: int, slots: int) -> tuple[Drawn, Drawn]:
+def _with_and_without(draw, trials, records, slots):
     """Return random batches as places, and the same with their first record left out."""
     size = min(slots, records) - 1
     chosen = np.sort(

@@ -12,16 +12,15 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from typing_extensions import override
 
-from taciturn.algorithms import AnswerMessages, Noise, Turn
-from taciturn.engine import Plan, Program, behind_the_door, plan
+from taciturn.algorithms import AnswerMessages
+from taciturn.engine import behind_the_door, plan
 from taciturn.engine.program import agent_turns
 from taciturn.kernel.door import Private
 from taciturn.kernel.door.door import two_to
@@ -30,7 +29,6 @@ from taciturn.kernel.privacy import (
     Gaussian,
     Mechanism,
     Messages,
-    Norm,
     Relation,
     ReplaceOne,
     TargetChange,
@@ -59,9 +57,8 @@ from taciturn.kernel.questions import (
     Step,
     TargetGradient,
     Targets,
-    Words,
 )
-from taciturn.kernel.records import Origin, Shard, Shards, Spec, pack
+from taciturn.kernel.records import Origin, Shard, pack
 from taciturn.problems import (
     Ball,
     ElasticNet,
@@ -73,190 +70,137 @@ from taciturn.problems import (
     WholeSpace,
     facts_from,
 )
-from taciturn.typing import Array, HostArray, Model, Precision, PyTree
+from taciturn.typing import Array, HostArray, Precision, PyTree
 
 EPSILON, DELTA = 1.0, 1e-6
 # how many places a person has
 PERSON = 3
 # numbers of a data set that are held at once; beyond it trials are made in turns
 _MOST = 2**25
+_MULTIPLIERS = {}
 
 
 class AskOnce(AnswerMessages):
-    """One question to one agent, at a query that is given; what is released is the answer.
-
-    Attributes
-    ----------
-    problem
-        What the question is about.
-    query
-        What the oracle is asked.
-    answers
-        How many numbers an answer has.
-    """
+    """One question to one agent, at a query that is given; what is released is the answer."""
 
     problem: Problem
     query: PyTree
     answers: tuple[int, ...] = eqx.field(static=True)
 
-    @override
-    def schedule(self, spec: Spec, rounds: int, noise: Noise) -> dict[str, HostArray]:
+    def schedule(self, spec, rounds, noise):
         return {}
 
-    @override
-    def start(self, template: Model) -> Array:
+    def start(self, template):
         return jnp.zeros(self.answers, template.dtype)
 
-    @override
-    def ask(self, state: Array, inbox: Array, turn: Turn) -> PyTree:
+    def ask(self, state, inbox, turn):
         return self.query
 
-    @override
-    def first_public(self, template: Model) -> Array:
+    def first_public(self, template):
         return jnp.zeros(self.answers, template.dtype)
 
-    @override
-    def combine(self, public: Array, mean_message: Array, turn: Turn) -> Array:
+    def combine(self, public, mean_message, turn):
         return mean_message
 
-    @override
-    def model(self, public: Array) -> Array:
+    def model(self, public):
         return public
 
 
 @dataclass(frozen=True)
 class Finding:
-    """How far one construction moved the computed answers of one oracle.
-
-    Attributes
-    ----------
-    records, columns, outputs
-        m_i, the features, and the numbers of an answer.
-    ratio
-        The largest change over the bound; for what is no change, what was seen over what the
-        certificate allows.
-    """
+    """How far one construction moved the computed answers of one oracle."""
 
     oracle: str
     construction: str
     precision: Precision
     records: int
     columns: int
-    outputs: int
-    ratio: float
+    outputs: int  # the numbers of an answer
+    ratio: float  # the largest change over the bound, or what was seen over what is allowed
 
     @property
-    def holds(self) -> bool:
+    def holds(self):
         """Whether nothing exceeded its bound; false for a ratio that is no number."""
         return bool(self.ratio <= 1)
 
 
 @dataclass(frozen=True)
 class Subject:
-    """A question that is attacked.
-
-    Attributes
-    ----------
-    oracle, problem, clip, relation
-        What is planned, for records of norm 1.
-    ask
-        From two arrays, of the model's shape behind an axis of trials, to as many queries.
-    unit, mechanism
-        What is protected, and the noise, whose norm the change is measured in.
-    """
+    """A question that is attacked."""
 
     name: str
     oracle: Oracle
     problem: Problem
     clip: float
     relation: Relation
-    ask: Callable[[HostArray, HostArray], PyTree]
+    ask: Callable[[HostArray, HostArray], PyTree]  # from two arrays of models to as many queries
     unit: Unit = "record"
     mechanism: Mechanism = Gaussian()  # noqa: RUF009 - frozen
 
     @property
-    def terms(self) -> str:
+    def terms(self):
         """How neighbours differ, in words."""
         whole = {"record": "", "agent": ", all of an agent", "person": f", {PERSON} of a person"}
         norm = ", 1-norm" if self.mechanism.norm == "l1" else ""
         return f"{self.relation.name}{whole[self.unit]}{norm}"
 
     @property
-    def adjacency(self) -> Adjacency:
+    def adjacency(self):
         """The relation and the unit; a person has `PERSON` places."""
         rows = PERSON if self.unit == "person" else None
         return Adjacency(self.relation, self.unit, rows)
 
-    def planned(self, records: int, columns: int, precision: Precision) -> Plan:
+    def planned(self, records, columns, precision):
         """Return the plan of one answer of one agent with so many records."""
         spec = facts_from(
             self.problem, [records], features=columns, record_norm=1.0, clip=self.clip
         )
-        return plan(
-            spec,
-            AskOnce(self.problem, self._query(columns), self.oracle.answer_shape(spec.shape)),
-            (self.oracle,),
-            Terms(EPSILON, DELTA, self.adjacency, Messages()),
-            rounds=1,
-            precision=precision,
-            mechanism=self.mechanism,
-        )
+        method = AskOnce(self.problem, self._query(columns), self.oracle.answer_shape(spec.shape))
+        terms = Terms(EPSILON, DELTA, self.adjacency, Messages())
+        # noise on batches takes seconds to calibrate, and is about the same for all questions
+        kind = (self.oracle.sampling, self.adjacency, self.mechanism)
+        made = plan(
+            spec, method, (self.oracle,), terms, rounds=1, precision=precision,
+            mechanism=self.mechanism, multiplier=_MULTIPLIERS.get(kind),
+        )  # fmt: skip
+        if isinstance(self.oracle.sampling, PoissonBatches):
+            _MULTIPLIERS.setdefault(kind, 1.001 * made.multiplier)
+        return made
 
-    def _query(self, columns: int) -> PyTree:
+    def _query(self, columns):
         """Return one query, at models of zeros."""
         zeros = np.zeros((1, *self.shape(columns)))
         return jax.tree.map(lambda leaf: jnp.asarray(leaf)[0], self.ask(zeros, zeros))
 
-    def shape(self, columns: int) -> tuple[int, ...]:
+    def shape(self, columns):
         """Return the shape of a model."""
         return self.problem.model_shape(columns)
 
-    def outputs(self, columns: int) -> int:
+    def outputs(self, columns):
         """Return how many numbers an answer has."""
         return int(np.prod(self.oracle.answer_shape(self.shape(columns))))
 
 
 class Trials(NamedTuple):
-    """N pairs of neighbouring data sets and queries, every leaf with a leading axis N.
+    """N pairs of neighbouring data sets and queries, every leaf with a leading axis N."""
 
-    Attributes
-    ----------
-    features, targets, others, other_targets
-        `(N, m, D)` and `(N, m)` of the first data set, and of the second.
-    kept
-        `(N, m)`: 0 where a record is set to zero in the second data set.
-    query
-        What the oracle is asked.
-    batches
-        The batch on the first and on the second data set; None for those that the door draws.
-    """
-
-    features: HostArray
+    features: HostArray  # (N, m, D) of the first data set, and below of the second
     targets: HostArray
     others: HostArray
     other_targets: HostArray
-    kept: HostArray
+    kept: HostArray  # (N, m): 0 where a record is set to zero in the second
     query: PyTree
-    batches: tuple[Drawn, Drawn] | None = None
+    batches: tuple[Drawn, Drawn] | None = None  # on either; None for those that the door draws
 
 
-def everyone(trials: int, records: int) -> tuple[Drawn, Drawn]:
+def everyone(trials, records):
     """Return a batch of all records on both sides, which is as good as any other."""
     drawn = Drawn(None, jnp.ones((trials, records), bool))
     return drawn, drawn
 
 
-def ratios(subject: Subject, planned: Plan, trials: Trials, *, together: bool = False) -> HostArray:
-    """Return |answer(D) - answer(D')| / bound of every trial, `(N,)`.
-
-    Parameters
-    ----------
-    planned
-        The subject's plan of one agent.
-    together
-        Compute all trials in one vectorised program, as `simulate` does, and not one by one, as
-        `serial` does: the order of a sum may depend on that.
-    """
+def ratios(subject, planned, trials, *, together=False):
+    """Return |answer(D) - answer(D')| / bound of every trial, `(N,)`."""
     at_once = max(1, _MOST // max(1, int(np.prod(trials.features.shape[1:]))))
     starts = range(0, len(trials.features), at_once)
     cuts = (_cut(trials, slice(start, start + at_once)) for start in starts)
@@ -265,37 +209,32 @@ def ratios(subject: Subject, planned: Plan, trials: Trials, *, together: bool = 
     return moved / float(planned.ledger.moves[0, 0, 0])
 
 
-def _cut(trials: Trials, some: slice) -> Trials:
+def _cut(trials, some):
     cut: Trials = jax.tree.map(lambda leaf: leaf[some], trials)
     return cut
 
 
-def _moved(planned: Plan, trials: Trials, norm: Norm, together: bool) -> HostArray:
+def _moved(planned, trials, norm, together):
     """Return |answer(D) - answer(D')| of every trial."""
     kind = jnp.dtype(planned.precision)
     query = jax.tree.map(lambda leaf: jnp.asarray(leaf, kind), trials.query)
-    present = np.ones(trials.targets.shape)
-    sides = (
-        (trials.features, trials.targets, present),
-        (trials.others, trials.other_targets, trials.kept),
-    )
-    batches = trials.batches or (None, None)
+    first = (trials.features, trials.targets, np.ones(trials.targets.shape))
+    second = (trials.others, trials.other_targets, trials.kept)
     answers = [
         _answers(planned.program, _opened(planned, side), query, batch, together=together)
-        for side, batch in zip(sides, batches, strict=True)
+        for side, batch in zip((first, second), trials.batches or (None, None), strict=True)
     ]
-    first, second = (np.asarray(answer) for answer in answers)
-    return distances(first, second, norm)
+    return distances(*map(np.asarray, answers), norm)
 
 
-def _opened(planned: Plan, data: tuple[HostArray, HostArray, HostArray]) -> Private:
+def _opened(planned, data):
     """Return the data of every trial as the run's door would see those of one agent, stacked."""
     behind = [behind_the_door(planned, _packed(*one, planned)) for one in zip(*data, strict=True)]
     stacked: Private = jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *behind)
     return stacked
 
 
-def _packed(features: HostArray, targets: HostArray, kept: HostArray, planned: Plan) -> Shards:
+def _packed(features, targets, kept, planned):
     """Return rows that stand in the places of persons where the plan protects these."""
     precision, rows = planned.precision, planned.terms.adjacency.rows_per_person
     parts = [np.arange(len(features))]
@@ -307,14 +246,12 @@ def _packed(features: HostArray, targets: HostArray, kept: HostArray, planned: P
 
 
 @partial(jax.jit, static_argnames=("together",))
-def _answers(
-    program: Program, private: Private, query: PyTree, batch: Drawn | None, *, together: bool
-) -> Array:
+def _answers(program, private, query, batch, *, together):
     """Return what noise would be added to, for every query and as many agents' data, in turn 0."""
     turn = jax.tree.map(lambda leaf: leaf[0, 0, 0], agent_turns(program))
     key = jax.random.key(0)
 
-    def one(given: tuple[Private, Any, Drawn | None]) -> Array:
+    def one(given):
         private, query, drawn = given
         oracle = program.oracles[0] if drawn is None else on_batch(program.oracles[0], drawn)
         rows = private.shard.mask.shape[-1]
@@ -330,7 +267,7 @@ def _answers(
     return answers
 
 
-def distances(first: HostArray, second: HostArray, norm: Norm) -> HostArray:
+def distances(first, second, norm):
     """Return |first - second| of every pair, of any numbers: what differs in kind is infinite.
 
     Two entries that are both NaN, or both the same infinity, do not differ. The sum is taken in
@@ -352,12 +289,11 @@ class _GivenBatches(PoissonBatches):
 
     drawn: Drawn
 
-    @override
-    def draw(self, words: Words, rows: int, count: Array) -> Drawn:
+    def draw(self, words, rows, count):
         return self.drawn
 
 
-def on_batch(oracle: Oracle, drawn: Drawn) -> Oracle:
+def on_batch(oracle, drawn):
     """Return the oracle with a batch in place of those that it draws."""
     if isinstance(oracle, Recentred):
         return dataclasses.replace(oracle, inner=on_batch(oracle.inner, drawn))
@@ -404,29 +340,13 @@ FIXED = "gradient, fixed batches"
 OF_TARGETS = ("target gradient", "residual", "targets")
 
 
-def precisions_of(name: str) -> tuple[Precision, ...]:
+def precisions_of(name):
     """Return the precisions that a plan of the question may have, the shortest first."""
     return ("float64",) if name in OF_TARGETS else ("float32", "float64")
 
 
-def subject_named(
-    name: str,
-    records: int,
-    relation: Relation,
-    *,
-    unit: Unit = "record",
-    mechanism: Mechanism | None = None,
-) -> Subject:
-    """Return a subject of `ORACLES`, about so many records of an agent.
-
-    Parameters
-    ----------
-    relation
-        How neighbours differ; for a question about targets it is `TargetChange(BETA)` instead,
-        and `ReplaceOne` for batches of a fixed size.
-    unit, mechanism
-        What is protected, and the noise: Gaussian if not given.
-    """
+def subject_named(name, records, relation, *, unit="record", mechanism=None):
+    """Return a subject of `ORACLES`, about so many records of an agent."""
     oracle = ORACLES[name](records)
     if name in OF_TARGETS:
         relation = TargetChange(BETA)
@@ -447,7 +367,7 @@ def subject_named(
     )
 
 
-def asks(oracle: Oracle) -> Callable[[HostArray, HostArray], PyTree]:
+def asks(oracle):
     """Return the function from two arrays to a question of the kind that the oracle takes."""
     if isinstance(oracle, Gradient) and oracle.spread is not None:
         return lambda x, anchor: Pair(jnp.asarray(x), jnp.asarray(anchor))
@@ -463,6 +383,6 @@ def asks(oracle: Oracle) -> Callable[[HostArray, HostArray], PyTree]:
     return lambda x, _: Point(jnp.asarray(x))
 
 
-def _step(point: HostArray, slope: HostArray) -> Step:
+def _step(point, slope):
     ones = jnp.ones(len(point))
     return Step(jnp.asarray(point), jnp.asarray(slope), ones, ones)

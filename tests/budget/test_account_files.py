@@ -15,6 +15,7 @@ from contextlib import closing, suppress
 import pytest
 
 from taciturn.budget import (
+    Account,
     AccountTerms,
     Charge,
     Guarantee,
@@ -252,6 +253,14 @@ class Forged:
     def verdict(self):
         return verify_account(self.file).verdict
 
+    def believed(self):
+        """Whether the library itself takes the file for the account."""
+        try:
+            Account(self.file.stem, self.file.parent).state()
+        except (AccountError, InputError):
+            return False
+        return True
+
 
 def changed(content, path, value):
     """Return an entry with another value at a path."""
@@ -271,7 +280,7 @@ def halve(costs):
 def test_bytes_of_the_file_that_change_an_entry_are_noticed(copied):
     forged, draw = Forged(copied), random.Random(1)
     whole, noticed = forged.file.read_bytes(), 0
-    for _ in range(150):
+    for _ in range(100):
         at = draw.randrange(len(whole))
         forged.file.write_bytes(
             whole[:at] + bytes([whole[at] ^ 1 << draw.randrange(8)]) + whole[at + 1 :]
@@ -285,13 +294,13 @@ def test_bytes_of_the_file_that_change_an_entry_are_noticed(copied):
         noticed += not accepted
         for suffix in ("-wal", "-shm"):
             forged.file.with_name(f"{forged.file.name}{suffix}").unlink(missing_ok=True)
-    assert noticed > 50
+    assert noticed > 30
 
 
 def test_entries_that_are_edited_by_hand_are_refused(copied):
     forged = Forged(copied)
     rows, mutations = forged.rows, []
-    for i, (number, body, digest) in enumerate(rows):
+    for i, (number, body, digest) in [*enumerate(rows)][::2]:
         before, after = rows[:i], rows[i + 1 :]
         at = len(body) // 2
         mutations += [
@@ -305,7 +314,7 @@ def test_entries_that_are_edited_by_hand_are_refused(copied):
             (_, other, its), *rest = after
             mutations.append([*before, (number, other, its), (number + 1, body, digest), *rest])
         mutations.append([*rows, (len(rows) + 1, body, digest)])
-    assert len(mutations) > 150
+    assert len(mutations) > 75
     for mutation in mutations:
         forged.write(mutation)
         # without its newest entries a chain is one: those after the head, which lower nothing
@@ -370,19 +379,25 @@ def list_forgeries(contents):
     }
 
 
-KINDS_OF_FORGERY = 29
+# what the library believes where the head was forged too, and the verifier does not
+BELIEVED = {
+    "a charge on a coarse lattice", "a charge without a lattice", "an unknown end",
+    "a guarantee lowered", "an order changed", "a field more",
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("forgery", range(KINDS_OF_FORGERY))
-def test_a_chain_that_breaks_a_rule_is_refused_whatever_its_digests_and_head(copied, forgery):
+def test_a_chain_that_breaks_a_rule_is_refused_whatever_its_digests_and_head(copied):
     forged = Forged(copied)
     forgeries = list_forgeries(forged.contents)
-    assert len(forgeries) == KINDS_OF_FORGERY
-    name, contents = [*forgeries.items()][forgery]
-    forged.write(forged.chain(contents))
-    assert forged.verdict == "does not follow"
-    forged.move_head(len(contents))
-    assert forged.verdict == "does not follow", name
+    assert len(forgeries) == 29
+    for name, contents in forgeries.items():
+        forged.head.write_bytes(forged.kept)
+        forged.write(forged.chain(contents))
+        assert forged.verdict == "does not follow", name
+        assert not forged.believed(), name
+        forged.move_head(len(contents))
+        assert forged.verdict == "does not follow", name
+        assert forged.believed() is (name in BELIEVED), name
 
 
 def test_a_balance_that_is_not_that_of_the_entries_is_refused(copied):
@@ -401,6 +416,7 @@ def test_a_balance_that_is_not_that_of_the_entries_is_refused(copied):
         entry = store.following(last, changed(forged.contents[-1], path, value))
         forged.write([*rows, (entry.number, entry.body, entry.digest)])
         assert forged.verdict == "does not follow", path
+        assert not forged.believed(), path
 
 
 def test_a_chain_that_was_written_anew_with_its_head_is_not_noticed(copied):
@@ -517,10 +533,3 @@ def test_a_file_that_is_no_account_does_not_follow(copied):
     with closing(sqlite3.connect(file)) as connection:
         connection.execute("CREATE TABLE entries (number, body, digest)")
     assert verify_account(file).verdict == "does not follow"
-
-
-def test_a_log_that_was_not_folded_in_is_part_of_the_account(copied):
-    log = copied / "many.account-wal"
-    if log.exists() and log.stat().st_size:
-        before = verify_account(copied / "many.account").figures["entries"]
-        assert before == len(Forged(copied).rows)

@@ -111,20 +111,14 @@ def test_a_batch_of_all_records_costs_what_all_records_cost():
         assert renyi_divergence(Sampled(inner, 1.0), relation, 8) == whole
 
 
-@pytest.mark.parametrize(
-    "fault",
-    [
-        {"messages": ()},
-        {"messages": (((GaussianAnswer(10.0), -5),),)},
-        {"values": -1},
-        {"colluders": -1},
-        {"summed": ()},
-    ],
-)
-def test_a_charge_that_would_give_something_back_is_refused(fault):
+def test_a_charge_that_would_give_something_back_is_refused():
     given = {"relation": "zero_out", "unit": "record", "messages": (((GaussianAnswer(1.0), 1),),)}
-    with pytest.raises(InputError):
-        Charge(**{**given, **fault})
+    negative = (((GaussianAnswer(10.0), -5),),)
+    for name, value in (
+        ("messages", ()), ("messages", negative), ("values", -1), ("colluders", -1), ("summed", ()),
+    ):  # fmt: skip
+        with pytest.raises(InputError):
+            Charge(**{**given, name: value})
 
 
 def test_what_has_no_bound_is_refused():
@@ -159,15 +153,9 @@ def test_the_three_caps_together_are_the_guarantee(epsilon, delta, curves):
     else:
         assert caps.divergence == 0
 
-    def corrected(values):
-        def after_laplace(d):
-            return lattice_epsilon(
-                lambda _: parts_epsilon, d, values=values, scale=2.0**24, law="laplace"
-            )
-
-        return lattice_epsilon(after_laplace, delta, values=values, scale=2.0**24)
-
-    assert corrected(caps.values) <= epsilon
+    size = {"values": caps.values, "scale": 2.0**24}
+    after_laplace = lambda d: lattice_epsilon(lambda _: parts_epsilon, d, law="laplace", **size)  # noqa: E731
+    assert lattice_epsilon(after_laplace, delta, **size) <= epsilon
     assert caps.values > 10**9  # a thousand trainings of a million numbers each
 
 
@@ -275,17 +263,14 @@ def simulated(strategy, guarantee, paths, *, claimed=None, steps=24, seed=0):
     """
     draw, caps = np.random.default_rng(seed), caps_of(guarantee)
     size = math.sqrt(caps.squares / (steps // 2))
-    scale = next(
-        s for s in np.geomspace(0.3, 1e3, 2000)
-        if renyi_divergence(LaplaceAnswer(s), ZERO, caps.order) <= caps.divergence / (steps // 2)
-    )  # fmt: skip
-    batch = Sampled(GaussianAnswer(1.0), 0.3)
-    noise = next(
-        s for s in np.geomspace(0.3, 1e3, 2000)
-        if renyi_divergence(Sampled(GaussianAnswer(s), 0.3), ZERO, caps.order)
-        <= caps.divergence / (steps // 2)
-    )  # fmt: skip
-    rate = batch.rate
+    rate, each = 0.3, caps.divergence / (steps // 2)
+    scale, noise = (
+        next(s for s in np.geomspace(0.3, 1e3, 2000) if cost(make(s)) <= each)
+        for make, cost in (
+            (of, lambda event: renyi_divergence(event, ZERO, caps.order))
+            for of in (LaplaceAnswer, lambda s: Sampled(GaussianAnswer(s), rate))
+        )
+    )
     loss, used = np.zeros(paths), np.zeros((2, paths), int)
     for step in range(2 * steps):
         kind = strategy(loss, step)
@@ -314,9 +299,9 @@ STRATEGIES = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", STRATEGIES)
-def test_adaptive_strategies_stay_within_the_guarantee_over_a_million_paths(name):
+def test_adaptive_strategies_stay_within_the_guarantee_over_many_paths(name):
     guarantee = Guarantee(1.0, 1e-2, 0.5)
-    found, error = simulated(STRATEGIES[name], guarantee, 10**6)
+    found, error = simulated(STRATEGIES[name], guarantee, 300_000)
     assert found + 5 * error <= guarantee.delta
     # planted fault: the same caps, said to be worth less
     assert simulated(STRATEGIES[name], guarantee, 10**5, claimed=0.3)[0] > guarantee.delta
@@ -336,11 +321,11 @@ def charge(*events, relation="zero_out", **more):
 
 
 @pytest.mark.slow
-def test_a_thousand_mixed_entries_equal_an_independent_implementation():
+def test_mixed_entries_equal_an_independent_implementation():
     draw, order = np.random.default_rng(1), 9
     terms, accountant = AccountTerms("zero_out"), RdpAccountant([order])
     charges, squares = [], RdpAccountant([order])
-    for _ in range(1000):
+    for _ in range(300):
         multiplier, count = float(draw.uniform(5, 200)), int(draw.integers(1, 50))
         kind, rate = draw.integers(3), float(draw.uniform(0.001, 0.5))
         inner = dp_event.GaussianDpEvent(multiplier)
@@ -365,7 +350,7 @@ def test_a_thousand_mixed_entries_equal_an_independent_implementation():
     assert total.squares == pytest.approx(2 / order * float(squares._rdp[0]), rel=1e-9)
     assert total.divergence == pytest.approx(float(accountant._rdp[0]), rel=1e-6)
     assert total.divergence >= float(accountant._rdp[0])
-    assert total.values == 7000
+    assert total.values == 2100
 
 
 def test_agents_are_added_up_for_themselves_on_one_named_division_only():

@@ -18,7 +18,6 @@ import numpy as np
 import pytest
 
 from taciturn.budget import AccountTerms, Guarantee, open_account
-from taciturn.cli import accounts
 from taciturn.cli.cluster import check_among
 from taciturn.cli.main import main
 from taciturn.cli.outcome import Output
@@ -26,7 +25,14 @@ from taciturn.engine.processes import Processes
 from taciturn.errors import InputError
 from taciturn.kernel.records import Devices, Draw
 from taciturn.tables import Source, read_files
-from taciturn.training import Division, Request, StructureRequest, count_files, proposal_for
+from taciturn.training import (
+    Division,
+    Request,
+    StructureRequest,
+    count_files,
+    proposal_for,
+    training,
+)
 from taciturn.training.training import agree, read, train
 
 COMMAND = [sys.executable, "-m", "taciturn"]
@@ -429,8 +435,8 @@ class FirstOfTwo(Devices):
 
 def pretend(monkeypatch, devices):
     """Let a process believe that it is one of two with these devices."""
-    monkeypatch.setattr(accounts, "Devices", devices)
-    monkeypatch.setattr(accounts, "check_devices", lambda *_, **__: None)
+    monkeypatch.setattr(training, "Devices", devices)
+    monkeypatch.setattr(training, "check_devices", lambda *_, **__: None)
     monkeypatch.setattr(Echo, "agree_on_records", lambda *_: None)
     monkeypatch.setattr(Echo, "share_draw", lambda self, draw: Draw(seed=0))
 

@@ -113,21 +113,6 @@ def test_a_wrong_metric_is_caught_by_the_same_inequality():
     assert gain(p, x, METRIC) > 1e-2
 
 
-def test_a_metric_is_the_plain_projection_of_the_scaled_problem():
-    """With y = sqrt(metric) x the set is {y : b - A diag(1 / sqrt(metric)) y in K}."""
-    constraint, _ = zone()
-    root = np.sqrt(METRIC)
-    scaled = ConicSet(
-        constraint.matrix / root[None, :],
-        constraint.offset,
-        cones=constraint.cones,
-    )
-    for v in np.random.default_rng(4).normal(size=(5, SIZE)):
-        theirs = scaled.project(jnp.asarray(root * v)) / root
-        ours = constraint.project_in(jnp.asarray(v), jnp.asarray(METRIC))
-        np.testing.assert_allclose(ours, theirs, atol=1e-9)
-
-
 def test_known_sets_written_as_cones_are_projected_on_to_1e_9():
     random = np.random.default_rng(5)
     eye = np.eye(SIZE)
@@ -163,7 +148,7 @@ def test_a_projection_keeps_its_precision():
 def test_the_cone_projection_splits_as_moreau_says_and_its_derivative_is_the_slope():
     cone = product_cone([("zero", 2), ("second_order", 3), ("nonnegative", 2), ("second_order", 1)])
     random = np.random.default_rng(8)
-    for _ in range(50):
+    for _ in range(20):
         w, way = random.normal(size=(2, cone.rows))
         s = cone.project(w)
         rest = s - w
@@ -191,14 +176,8 @@ def test_a_set_works_under_jit_vmap_and_scan_and_repeats_its_bits():
 
 
 def test_sets_of_equal_data_share_a_compiled_program_and_others_do_not():
-    traces = []
-
-    def project(one, x):
-        traces.append(0)
-        return one.project(x)
-
-    compiled = jax.jit(project)
-    x = jnp.ones(SIZE)
+    traces, x = [], jnp.ones(SIZE)
+    compiled = jax.jit(lambda one, x: traces.append(0) or one.project(x))
     first = compiled(zone()[0], x)
     np.testing.assert_array_equal(compiled(zone()[0], x), first)
     assert len(traces) == 1
@@ -250,15 +229,11 @@ def test_a_step_with_a_hessian_is_the_minimiser_that_cvxpy_finds(seed):
     theirs, x.value = loss.value, ours
     assert loss.value <= theirs + 1e-7 * max(1.0, abs(theirs))
     assert bool(constraint.contains(jnp.asarray(ours), FEASIBLE * 1.5))
-
-
-def test_a_step_does_not_depend_on_the_steps_before_it():
-    (constraint, _), (root, linear, metric) = zone(), quadratic()
+    # a step does not depend on the steps before it
     sets = AgentSets([constraint], [root.T @ root])
-    first = sets.step(0, jnp.asarray(linear), jnp.asarray(metric))
     sets.step(0, jnp.asarray(-9 * linear), jnp.asarray(100 * metric))
     again = sets.step(0, jnp.asarray(linear), jnp.asarray(metric))
-    np.testing.assert_array_equal(again, first)
+    np.testing.assert_array_equal(again, ours)
 
 
 def test_an_interior_point_that_is_not_feasible_is_refined_or_refused(monkeypatch):
@@ -321,13 +296,6 @@ def test_the_residual_is_the_data_s_distance_to_an_exact_projection(shift):
     distance = max(np.abs(moved_v - v).max(), np.abs(error).max())
     assert system.residual((x, z)) * system.unit == pytest.approx(distance, rel=1e-9)
     assert distance > shift / 10
-
-
-def test_a_projection_that_cannot_be_shown_to_be_accurate_is_not_returned(monkeypatch):
-    constraint, _ = zone()
-    monkeypatch.setattr(Optimality, "refine", lambda self, pair: (pair, self.residual(pair)))
-    with pytest.raises(SolverError, match="relative accuracy"):
-        constraint.project_in(jnp.asarray([2.0, -1.0, 0.5, 3.0, 1.0, -2.0]), jnp.asarray(METRIC))
 
 
 def test_an_error_inside_a_compiled_program_stops_it():

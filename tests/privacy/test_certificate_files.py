@@ -7,7 +7,6 @@ import random
 import re
 import shutil
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -132,13 +131,10 @@ def little():
         name="numbers", task="binary", classes=2, columns=5, record_norm=1.0, table=None
     )
     asked = Request(
-        epsilon=0.0666, delta=1e-7, algorithm="dp-sgd", rounds=1,
+        epsilon=0.0666, delta=1e-7, algorithm="dp-sgd", rounds=10,
         options={"sampling_rate": 0.001, "batches": "fixed"},
     )  # fmt: skip
-    several = {f"fixed sizes, {n} rounds": replace(asked, rounds=n) for n in (1, 10)}
-    return {
-        name: file_of(of_proposal(propose(facts, [20_000], one))) for name, one in several.items()
-    }
+    return {"small epsilon": file_of(of_proposal(propose(facts, [20_000], asked)))}
 
 
 def test_batches_of_a_fixed_size_follow_at_a_small_epsilon(little):
@@ -259,41 +255,3 @@ def test_no_certificate_with_another_number_follows(files):
         if verify(file).verdict != "does not follow":
             accepted.append((name, path))
     assert accepted == []
-
-
-def test_a_thousandth_of_the_noise_of_any_answer_is_refused(files):
-    for name, file in files.items():
-        if not derived(file):
-            continue
-        for number, slot in enumerate(file["legs"][0]["slots"]):
-            for place in range(len(slot["answers"])):
-                path = ("legs", 0, "slots", number, "answers", place, "scale")
-                other = changed(file, path, lambda scale: scale / 1000)
-                assert verify(other).verdict == "does not follow", (name, path)
-
-
-RELATIONS = {"replace_one": "zero_out", "zero_out": "replace_one"}
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda file: file["terms"].update(relation=RELATIONS[file["terms"]["relation"]]),
-        lambda file: file["terms"].update(unit="nobody"),
-        lambda file: file["terms"].pop("delta"),
-        lambda file: file["legs"].clear(),
-        lambda file: file["legs"][0]["slots"].append(file["legs"][0]["slots"][0]),
-        lambda file: file["legs"][0]["questions"][0].update(kind="tally"),
-        lambda file: file["legs"][0].update(noise="nonoise"),
-        lambda file: file["legs"][0].update(part=["training"]),
-        lambda file: file["claim"].update(verified=True),
-        lambda file: file.update(format="taciturn certificate 2"),
-    ],
-)
-def test_no_certificate_on_other_terms_follows(files, change):
-    for name, file in files.items():
-        if not derived(file) or file["terms"]["relation"] not in RELATIONS:
-            continue
-        other = copy.deepcopy(file)
-        change(other)
-        assert verify(other).verdict == "does not follow", name

@@ -16,15 +16,7 @@ from taciturn.engine.planning import plan
 from taciturn.engine.running import behind_the_door, run
 from taciturn.errors import InputError, PrivacyError
 from taciturn.kernel.noise.gaussian import Uniform, mp
-from taciturn.kernel.privacy import (
-    Adjacency,
-    Laplace,
-    NoNoise,
-    SensitivityBound,
-    Sum,
-    TargetChange,
-    Terms,
-)
+from taciturn.kernel.privacy import Adjacency, SensitivityBound, Sum, TargetChange, Terms
 from taciturn.kernel.questions import (
     AddedNoise,
     Gradient,
@@ -95,12 +87,9 @@ class Offset(Oracle):
         return SensitivityBound(np.full((spec.agents, 1, 1), self.beta), norm, adjacency, "beta")
 
 
-@pytest.mark.parametrize("mechanism", [NoNoise(), Laplace()])
-def test_a_program_with_other_noise_than_planned_is_refused(shards, mechanism):
-    planned = make_plan("noisy", shards)
-    program = dataclasses.replace(planned.program, mechanism=mechanism)
-    with pytest.raises(PrivacyError, match="noise"):
-        run(dataclasses.replace(planned, program=program), shards, runtime="simulate")
+def planned_for(facts, problem, *oracles, method=NoisyGradient, terms=None, **how):
+    how = {"rounds": 2, "precision": "float64", **how}
+    return plan(facts, method(problem), oracles, terms or make_terms(), **how)
 
 
 def test_bounds_that_were_edited_along_with_the_question_are_refused(shards):
@@ -115,28 +104,16 @@ def test_bounds_that_were_edited_along_with_the_question_are_refused(shards):
 def test_a_question_with_a_noise_placement_of_its_own_is_refused(shards):
     spec = public_facts(LOGISTIC, shards, clip=1.0)
     with pytest.raises(InputError, match="noise"):
-        plan(
-            spec,
-            NoisyGradient(LOGISTIC),
-            (Unnoised(Logistic(), 1.0),),
-            make_terms(),
-            rounds=2,
-            precision="float64",
-        )
+        planned_for(spec, LOGISTIC, Unnoised(Logistic(), 1.0))
 
 
 @pytest.mark.parametrize(("rate", "records"), [(0.5, None), (0.05, None), (0.2, 100)])
 @pytest.mark.parametrize("runtime", ["simulate", "serial"])
 def test_without_noise_and_seed_batches_are_drawn_all_the_same(rate, records, runtime):
     shards = make_shards(agents=2, records=100)
-    planned = plan(
-        public_facts(LOGISTIC, shards, clip=1.0),
-        NoisyGradient(LOGISTIC),
-        (MinibatchGradient(Logistic(), 1.0, rate, records=records),),
-        make_terms(epsilon=float("inf")),
-        rounds=3,
-        precision="float64",
-    )
+    question = MinibatchGradient(Logistic(), 1.0, rate, records=records)
+    facts = public_facts(LOGISTIC, shards, clip=1.0)
+    planned = planned_for(facts, LOGISTIC, question, terms=make_terms(epsilon=np.inf))
     one, other = (
         np.asarray(run(planned, shards, runtime=runtime, keep=ANSWERS).trace.records.answer)
         for _ in range(2)
@@ -146,61 +123,32 @@ def test_without_noise_and_seed_batches_are_drawn_all_the_same(rate, records, ru
 
 def test_sums_are_exact_beside_a_question_about_targets():
     draw = np.random.default_rng(0)
-    shards = pack(
-        draw.standard_normal((50, 3)),
-        draw.uniform(-1, 1, 50),
-        [np.arange(50)],
-        record_norm=1.0,
-        precision="float64",
-        enforce="clip",
-    )
-    planned = plan(
-        public_facts(SQUARED, shards, clip=1.0),
-        Alternating(SQUARED),
-        (Gradient(Squared(), 1.0), TargetGradient(2.0)),
-        make_terms(relation=TargetChange(0.1)),
-        rounds=2,
-        precision="float64",
-    )
+    rows, targets = draw.standard_normal((50, 3)), draw.uniform(-1, 1, 50)
+    shards = pack(rows, targets, [np.arange(50)], record_norm=1.0, precision="float64",
+                  enforce="clip")  # fmt: skip
+    both = (Gradient(Squared(), 1.0), TargetGradient(2.0))
+    facts, terms = public_facts(SQUARED, shards, clip=1.0), make_terms(relation=TargetChange(0.1))
+    planned = planned_for(facts, SQUARED, *both, method=Alternating, terms=terms)
     assert behind_the_door(planned, shards).shard.grid is not None
-
-
-def test_more_records_than_are_counted_are_refused(shards):
-    data = shards.stacked
-    doubled = Shard(*(jnp.concatenate([x, x], 1) for x in (data.features, data.targets, data.mask)))
-    planned = make_plan("noisy", shards)
-    with pytest.raises(PrivacyError, match="count"):
-        run(planned, dataclasses.replace(shards, stacked=doubled), runtime="simulate")
 
 
 def test_a_question_about_targets_is_not_planned_where_targets_would_be_rounded():
     """Two targets 1e-4 apart at 10,000 are 1e-3 apart in single precision."""
     spec = facts_from(SQUARED, (4,), features=1, record_norm=1.0, clip=1.0)
     with pytest.raises(InputError, match="float64"):
-        plan(
-            spec,
-            NoisyGradient(SQUARED),
-            (TargetGradient(2e4),),
-            make_terms(relation=TargetChange(1e-4)),
-            rounds=1,
-            precision="float32",
-        )
+        planned_for(spec, SQUARED, TargetGradient(2e4), precision="float32",
+                    terms=make_terms(relation=TargetChange(1e-4)))  # fmt: skip
 
 
-def test_arithmetic_is_looked_at_again_under_another_precision_of_products():
-    shards = make_shards()
-    planned = make_plan("noisy", shards)
-    run(planned, shards, runtime="simulate")
-    with jax.default_matmul_precision("BF16_BF16_F32"), pytest.raises(PrivacyError, match="rounds"):
-        run(planned, shards, runtime="simulate")
-
-
-def test_a_program_compiled_for_fewer_digits_is_not_used_for_a_run_that_was_checked():
+def test_a_run_is_checked_again_under_another_precision_and_uses_no_program_of_fewer_digits():
     """A reproduction is not checked, and what was compiled for it was found by the next run."""
     shards = make_shards(records=60, features=17)
     planned = make_plan("noisy", shards)
-    kept = {"seed": 1, "keep": frozenset({"answers"})}
+    kept = {"seed": 1, "keep": ANSWERS}
+    run(planned, shards, runtime="simulate")
     with jax.default_matmul_precision("BF16_BF16_F32"):
+        with pytest.raises(PrivacyError, match="rounds"):
+            run(planned, shards, runtime="simulate")
         run(planned, shards, runtime="simulate", **kept)
     ours, exact = (
         run(planned, shards, runtime=runtime, **kept).trace.records.answer
@@ -226,12 +174,14 @@ def test_the_precision_of_one_draw_is_not_reset_by_another_thread():
         Uniform(5, 64, iter([])).below(first)
         left.set()
 
-    one = threading.Thread(target=run_first)
-    two = threading.Thread(target=lambda: Uniform(5, 64, iter([])).below(second))
-    one.start()
-    two.start()
-    one.join()
-    two.join()
+    def run_second():
+        Uniform(5, 64, iter([])).below(second)
+
+    threads = [threading.Thread(target=one) for one in (run_first, run_second)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
     assert seen[0] >= 128
 
 
@@ -254,15 +204,10 @@ def of_zero_and(first, *, agents, precision):
     return pack(rows, targets, parts, record_norm=1.0, precision=precision, enforce="clip")
 
 
-def summed_plan(shards, algorithm, oracle, *, beta, rounds, precision):
-    return plan(
-        public_facts(SQUARED, shards, clip=1.0),
-        algorithm(SQUARED),
-        (oracle,),
-        Terms(1.0, 1e-5, Adjacency(TargetChange(beta), "record"), Sum(1)),
-        rounds=rounds,
-        precision=precision,
-    )
+def summed_plan(shards, method, oracle, *, beta, **how):
+    terms = Terms(1.0, 1e-5, Adjacency(TargetChange(beta), "record"), Sum(1))
+    facts = public_facts(SQUARED, shards, clip=1.0)
+    return planned_for(facts, SQUARED, oracle, method=method, terms=terms, **how)
 
 
 def in_deviations(first, second):

@@ -38,13 +38,8 @@ def rate_plain(epsilon, delta):
 
 
 def make_answer(sensitivity, scale, agents="all", question=0, **others):
-    return {
-        "agents": agents,
-        "question": question,
-        "sensitivity": sensitivity,
-        "scale": scale,
-        **others,
-    }
+    answer = {"agents": agents, "question": question, "sensitivity": sensitivity, "scale": scale}
+    return answer | others
 
 
 def make_leg(questions, slots, records=((1, 100),), **others):
@@ -180,17 +175,12 @@ def make_lattice():
         mu = (mpf("0.06") + 2 * mpf(step) * mp.sqrt(d)) / mpf("0.5") * mp.sqrt(times)
         n, s = d * times, mpf("0.5") / mpf(step)
         eta1 = n / (24 * s**2)
-        shrunk = mpf(delta) * (1 - mpf(10) ** -10) * mp.exp(-eta1) * (1 - mpf(10) ** -15) - mp.exp(
-            -99
-        )
-        inner = mpf(epsilon_gaussian(mu, shrunk))
+        left = mpf(delta) * (1 - mpf(10) ** -10) * mp.exp(-eta1) * (1 - mpf(10) ** -15)
+        inner = mpf(epsilon_gaussian(mu, left - mp.exp(-99)))
 
         def eta2(tau):
-            return (
-                n
-                * (mp.sqrt(1 + 2 * mp.sqrt(tau / n) + 2 * tau / n) + 1 / (2 * s)) ** 2
-                / (24 * s**2)
-            )
+            root = mp.sqrt(1 + 2 * mp.sqrt(tau / n) + 2 * tau / n) + 1 / (2 * s)
+            return n * root**2 / (24 * s**2)
 
         gap = mpf(10) ** -10 * mpf(delta)
         level = mp.exp(eta2(100)) * (mpf("0.01") + gap) + mp.exp(-100)
@@ -229,14 +219,9 @@ def make_fixed():
 
 def make_perturbed(relation="replace_one"):
     question = {
-        "kind": "perturbed",
-        "coefficient": 2.0,
-        "row": 1.5,
-        "rho": 0.1,
-        "smoothness": 0.5,
-        "residual": 1e-3,
-        "output_noise": 0.5,
-    }
+        "kind": "perturbed", "coefficient": 2.0, "row": 1.5, "rho": 0.1, "smoothness": 0.5,
+        "residual": 1e-3, "output_noise": 0.5,
+    }  # fmt: skip
     moved = (1 if relation == "zero_out" else 2) * 0.03
     leg = make_leg([question], [(3, [make_answer(moved, 0.15)])])
     return make_document([leg], 1.0, relation=relation)
@@ -269,14 +254,225 @@ def claim(document, epsilon):
 
 def list_fields(value, path=()):
     """Return the paths of all fields and entries."""
-    items = (
-        value.items()
-        if isinstance(value, dict)
-        else enumerate(value)
-        if isinstance(value, list)
-        else ()
-    )
+    items = value.items() if isinstance(value, dict) else enumerate(value)
     found = []
     for key, item in items:
-        found += [(*path, key), *list_fields(item, (*path, key))]
+        inside = list_fields(item, (*path, key)) if isinstance(item, dict | list) else []
+        found += [(*path, key), *inside]
     return found
+
+
+def make_laplace_lattice():
+    """Return tallies under Laplace noise on a lattice: both etas are paid."""
+    step, scale, times, d = 1e-7, 10.0, 4, 3
+    answer = make_answer(2.0, scale, step=step)
+    n, s, k = times * d, scale / step, 1
+    while k * (math.log(k) - 1 - math.log(n / (2 * s))) < 100:
+        k = 1 + math.floor(1.1 * k)
+    epsilon = times * (2.0 + 2 * step * d) / scale + k / (4 * s) + n / (8 * s**2)
+    leg = make_leg([TALLY], [(times, [answer])], noise="laplace", values=d)
+    return make_document([leg], epsilon)
+
+
+def make_dealt():
+    """Return the pair, its records dealt by a secret draw: the dearest figures everywhere."""
+    document = change(make_pair(), ("terms", "dealt"), True)
+    for name in ("epsilon", "mu"):
+        document["claim"][f"per_agent_{name}"] = [document["claim"][name]] * 2
+    return document
+
+
+def make_many():
+    """Return a hundred answers of a hundred agents, in sums with three colluders."""
+    each = [(1, [make_answer(0.06, 1.0 + i / 100)]) for i in range(100)]
+    leg = make_leg([MEAN], each, [(100, 100)], observer={"name": "sum", "colluders": 3})
+    mu = math.sqrt(sum(0.06**2 / 97 / (1.0 + i / 100) ** 2 for i in range(100)))
+    return make_gaussian([leg], [mu] * 100)
+
+
+EXACT = {
+    "mean": make_mean(),
+    "mean zero out": make_mean("zero_out"),
+    "pair": make_pair(),
+    "sum 0": make_sum(0),
+    "sum 1": make_sum(1),
+    "sum 2": make_sum(2),
+    "persons": make_persons(),
+    "persons sum": make_persons_sum(),
+    "mixed legs": make_mixed_legs(),
+    "laplace": make_laplace(),
+    "lattice": make_lattice(),
+    "laplace lattice": make_laplace_lattice(),
+    "choice": make_choice(),
+    "two legs": make_two_legs(),
+    "dealt": make_dealt(),
+}
+# the epsilon of these is known from both sides, and their claim is to be made
+BOUNDED = {
+    "poisson zero out": make_sampled(),
+    "poisson replace one": make_sampled("replace_one"),
+    "poisson laplace": make_sampled(noise="laplace", times=10),
+    "fixed": make_fixed(),
+    "perturbed": make_perturbed(),
+    "perturbed zero out": make_perturbed("zero_out"),
+    "perturbed target change": make_perturbed("target_change"),
+}
+BOUNDED["perturbed target change"]["terms"]["beta"] = 1.0
+
+
+def list_answers(document):
+    return [
+        ("legs", i, "slots", j, "answers", k)
+        for i, leg in enumerate(document["legs"])
+        for j, slot in enumerate(leg.get("slots", []))
+        for k, _ in enumerate(slot["answers"])
+    ]
+
+
+OPTIONAL = ("version", "curvature", "widened", "step", "rate", "batch")
+OF_ANSWERS = [
+    ("sensitivity", lambda x: x * 1.001), ("sensitivity", lambda x: x / 2),
+    ("scale", lambda x: x / 3), ("scale", lambda x: x * 2), ("scale", 0.0), ("step", 0.5),
+    ("question", 9), ("agents", [[0, 99]]), ("agents", [[1, 0]]),
+]  # fmt: skip
+OF_LEGS = [
+    ("records", lambda r: [[n, 3 * m] for n, m in r]), ("records", lambda r: r + r),
+    ("agents", [0, 0]), ("agents", [99]),
+]  # fmt: skip
+OF_ALL = [
+    (("claim", "epsilon"), lambda e: e * 0.9), (("claim", "epsilon"), lambda e: e * 1.1),
+    (("claim", "per_agent_epsilon", 0), lambda e: e * 0.9),
+    (("claim", "per_agent_epsilon"), lambda e: e + e[:1]),
+    (("claim", "attacker_tpr"), lambda r: r * 0.999),
+    (("claim", "attacker_tpr"), lambda r: r + 1e-6),
+    (("claim", "reproduction"), True), (("claim", "epsilon"), "infinity"),
+    (("claim", "mu"), lambda mu: 1.0 if mu is None else None),
+    (("terms", "delta"), lambda d: d / 1e3), (("terms", "delta"), 0.0), (("terms", "delta"), 1.0),
+    (("terms", "relation"), "bounded_change"), (("legs",), []), (("legs",), lambda x: x + x[:1]),
+]  # fmt: skip
+
+
+def list_mutations(document):
+    """Return changes that each make a figure or a field false, and the path of each."""
+    fields = list_fields(document)
+    found = [(p, DELETED) for p in fields if isinstance(p[-1], str) and p[-1] not in OPTIONAL]
+    for path in fields:
+        value = document
+        for key in path:
+            value = value[key]
+        if isinstance(value, bool):
+            found.append((path, 1))
+        elif isinstance(value, int | float):
+            found += [(path, other) for other in (str(value), -1, math.nan, True, None, [], {})]
+            if path[-1] == "mu" or path[:2] == ("claim", "per_agent_mu"):
+                found.append((path, lambda mu: mu * 1.00001))
+        elif not {"by", "version", "statement", "part", "conditions"} & {*path}:
+            found += [(path, other) for other in (None, True, 1, "?")]
+            found.append(((*path, "further"), 1) if isinstance(value, dict) else (path, {}))
+            found.append((path, []) if not isinstance(value, list) else (path, [[]]))
+    for path in list_answers(document):
+        found += [((*path, field), value) for field, value in OF_ANSWERS]
+        found += [((*path[:2], field), value) for field, value in OF_LEGS]
+        found.append((path[:-1], lambda given: given + given[:1]))
+        found += [((*path[:-2], "times"), value) for value in (lambda n: n * 3, 0, 1.5)]
+    return [*found, *OF_ALL]
+
+
+def list_false(name, document):
+    """Return the paths of changes and the documents of which one field is false."""
+    found = []
+    for path, value in list_mutations(document):
+        other = change(document, path, value)
+        # either relation has the same bounds; a tally and a batch of a fixed size move as far
+        # whatever the records are; the other leg is dearer
+        true = (
+            (path == ("terms", "relation") and "beta" in document["terms"])
+            or (path[-1] == "records" and ("laplace" in name.split() or name == "fixed"))
+            or (path[-1] == "records" and path[:2] == ("legs", 1))
+            or (name in ("two legs", "dealt") and path[-1] == "scale" and path[5] == 0)
+            or (name == "mixed legs" and path[-1] in ("scale", "agents") and path[1] == 1)
+        )
+        if other != document and not true:
+            found.append((path, other))
+    return found
+
+
+MESSAGES = {"name": "messages"}
+CLAIMED = {"kind": "claimed", "by": ["A <b>firm</b>"]}
+
+
+def make_bare():
+    leg = make_leg([MEAN], [(1, [make_answer(0.06, 0)])], noise="nonoise")
+    document, endless = make_document([leg], 1.0), {"epsilon": "infinity", "mu": "infinity"}
+    each = {f"per_agent_{name}": [value] for name, value in endless.items()}
+    document["claim"] |= {**endless, **each, "attacker_tpr": 1.0}
+    return document
+
+
+ASKED, ANSWERED = ("legs", 0, "questions", 0), ("legs", 0, "slots", 0, "answers", 0)
+BROKEN = [
+    (("terms", "relation"), "record"), (("terms", "relation"), "toString"),
+    (("terms", "unit"), "zero_out"), (("terms", "beta"), 1.0), (("claim",), []),
+    (("claim", "mu"), "null"), (("claim", "per_agent_mu"), "null"),
+    (("legs", 0, "agents"), []), (("legs", 0, "agents"), "null"),
+    (("legs", 0, "records"), []), (("legs", 0, "records"), [[1, 0]]),
+    (("legs", 0, "observer"), {"name": "sum"}), (("legs", 0, "choice"), {"rate": 1}),
+    (("legs", 0, "observer"), {**MESSAGES, "colluders": 1}),
+    ((*ASKED, "colour"), 1), ((*ASKED, "widened"), 0.1), ((*ASKED, "curvature"), 0),
+    ((*ASKED, "kind"), "median"), ((*ANSWERED, "shift"), 0), ((*ANSWERED, "rate"), 0.5),
+    ((*ANSWERED, "rate"), 1.1), ((*ANSWERED, "batch"), 50),
+]  # fmt: skip
+
+
+def list_verdicts():
+    """Yield a name, a document and the verdict on it."""
+    mean, pair, bare, dealt = EXACT["mean"], EXACT["pair"], make_bare(), EXACT["dealt"]
+    follows, refused = "follows", "does not follow"
+    turned = change(pair, ("legs", 0, "slots"), lambda slots: slots[::-1])
+    yield "slots in another order", turned, follows
+    kinds = change(turned, ("legs", 0, "questions"), lambda questions: questions[::-1])
+    for path in list_answers(kinds):
+        kinds = change(kinds, (*path, "question"), lambda index: 1 - index)
+    yield "kinds in another order", kinds, follows
+    one = change(mean, ("legs", 0, "slots", 0, "times"), 1)
+    yield "a slot as many", change(one, ("legs", 0, "slots"), lambda slots: slots * 20), follows
+    yield "a small mu", make_mean(scale=1e20), follows
+    yield "a large mu", make_mean(scale=1e-3), follows
+    yield "many answers of many agents", make_many(), follows
+    for wrong in (0, 2):
+        counted = change(EXACT["sum 1"], ("legs", 0, "observer", "colluders"), wrong)
+        yield f"{wrong} colluders", counted, refused
+    yield "dealt with figures of its own", change(pair, ("terms", "dealt"), True), refused
+    yield "dealt no more", change(dealt, ("terms", "dealt"), False), refused
+    for field in ("rows_per_person", "agents_per_person"):
+        more = change(EXACT["persons"], ("terms", field), lambda n: n + 1)
+        yield f"more {field}", more, refused
+    seeded = change(mean, ("claim", "reproduction"), True)
+    yield "a reproduction with a rate", seeded, refused
+    yield "a reproduction", change(seeded, ("claim", "attacker_tpr"), 1), "no guarantee"
+    yield "no noise", bare, "no guarantee"
+    yield (
+        "Gaussian noise of scale 0",
+        change(bare, ("legs", 0, "noise"), "gaussian"),
+        "no guarantee",
+    )
+    yield "no noise at a finite epsilon", change(bare, ("claim", "epsilon"), 1e300), refused
+    yield "no noise of a finite mu", change(bare, ("claim", "mu"), 1.0), refused
+    yield "Laplace noise of mu", change(bare, ("legs", 0, "noise"), "laplace"), refused
+    word = change(mean, ("legs", 0, "questions", 0), CLAIMED)
+    yield "a word that is not said to be one", word, refused
+    for name, document in (("a word", word), ("a condition", mean)):
+        yield name, change(document, ("claim", "conditional"), True), "follows under conditions"
+    persons = change(EXACT["persons"], ("legs", 0, "noise"), "laplace")
+    yield "persons at agents under Laplace noise", persons, refused
+    listed = change(EXACT["mixed legs"], ("claim", "per_agent_mu"), [0.5, 0.5])
+    yield "mu of mixed legs", listed, refused
+    yield "another Laplace epsilon", claim(EXACT["laplace lattice"], 0.7), refused
+    added, paths = EXACT["sum 0"], list_answers(EXACT["sum 0"])
+    for path, step in zip(paths, (2**-36, 1 / 8, 1 / 8), strict=True):
+        added = change(added, (*path, "step"), step)
+    yield "answers that are added up on several lattices", added, refused
+    for broken in ({}, {"format": []}, {"legs": 1}, {"1": 2}):
+        yield "a broken file", broken, refused
+    for path, value in BROKEN:
+        yield f"{path[-1]} {value}", change(mean, path, value), refused
