@@ -8,8 +8,8 @@ from tests.federation.studies import make_study
 from tests.federation.test_parties import all_finished, covers, guarded_accounts, said_once
 from tests.federation.wire import answers_seen, meet
 
-from taciturn_federation.envelope import COORDINATOR, Kind, Seal
-from taciturn_federation.interface import Packet
+from taciturn_federation.envelope import COORDINATOR, Kind, Signer
+from taciturn_federation.envelope import Packet
 
 WIRE = ("drop", "repeat", "delay", "cut", "forge", "replay", "foreign")
 # one of these befalls each run besides
@@ -142,7 +142,7 @@ class Faults:
             subject = subjects.answer(name) if star else subjects.state(name)
             kind, sender, key = Kind.MESSAGE, name, self.study.keys[name]
         if self.signs:
-            content = Seal(self.study.signed.run, sender, key).sealed(kind, 1, content)
+            content = Signer(self.study.signed.run, sender, key).seal(kind, 1, content)
         self.hub.queue += [(who, Packet(subject, content)) for who in self.hub.parties]
 
     full = None

@@ -36,10 +36,10 @@ class Fuzzer:
         self.study, self.plan, self.random = study, plan, random.Random(seed)
         self.agents, self.turns = study.agents, plan.rounds
         run = study.signed.digest
-        head = seal_of(study, 1).sealed(Kind.HEAD, self.turns, b"").hex()
+        head = seal_of(study, 1).seal(Kind.HEAD, self.turns, b"").hex()
         self._heads = [head] * self.agents
         self._accepted = [
-            seal_of(study, a).values(Kind.ACCEPTANCE, 0, {"digest": run, "taciturn": "0"}).hex()
+            seal_of(study, a).seal_values(Kind.ACCEPTANCE, 0, {"digest": run, "taciturn": "0"}).hex()
             for a in range(self.agents)
         ]
 

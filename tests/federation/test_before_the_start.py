@@ -12,8 +12,9 @@ from tests.federation.wire import coordinator_of, envelopes, meet, site_of
 
 from taciturn_federation import Coordinator, Journal, decline
 from taciturn_federation.envelope import Kind
-from taciturn_federation.interface import NOT_STARTED, Packet
-from taciturn_federation.transport import Declining
+from taciturn_federation.envelope import Packet
+from taciturn_federation.inbox import NOT_STARTED
+from taciturn_federation.transport import DecliningSite
 
 
 def again(hub, study, folder, who, how=None):
@@ -73,7 +74,7 @@ def test_patience_starts_anew_with_every_site_that_comes(star, tmp_path):
 def test_a_site_that_cannot_begin_ends_the_waiting_at_once_and_all_can_try_again(star, tmp_path):
     """Its process had ended without a word."""
     hub = meet(star, tmp_path, sites=[0, 2])
-    hub.join(1, lambda: Declining(star.signed, 1, star.keys[1]))
+    hub.join(1, lambda: DecliningSite(star.signed, 1, star.keys[1]))
     hub.run(seconds=5)
     for who in ("coordinator", 0, 2):
         ended_unstarted(hub.parties[who], "sinai refused: it could not begin")
@@ -126,7 +127,7 @@ def test_a_refusal_to_begin_ends_no_run_that_has_begun(star, tmp_path):
     hub = meet(star, tmp_path)
     hub.run(until=lambda: hub.parties["coordinator"].progress().round == 2)
     values = {"line": "x", "started": False}
-    sealed = seal_of(star, 1).values(Kind.REFUSAL, 0, values)
+    sealed = seal_of(star, 1).seal_values(Kind.REFUSAL, 0, values)
     hub.tell("coordinator", Packet(star.signed.subjects.state(1), sealed))
     hub.run()
     assert hub.parties["coordinator"].outcome.ending == "finished"
@@ -135,7 +136,7 @@ def test_a_refusal_to_begin_ends_no_run_that_has_begun(star, tmp_path):
 def test_a_refusal_after_the_start_is_final(star, tmp_path):
     hub = meet(star, tmp_path)
     hub.run(until=lambda: hub.parties["coordinator"].progress().round == 2)
-    sealed = seal_of(star, 1).values(Kind.REFUSAL, 0, {"line": "no"})
+    sealed = seal_of(star, 1).seal_values(Kind.REFUSAL, 0, {"line": "no"})
     hub.tell("coordinator", Packet(star.signed.subjects.state(1), sealed))
     hub.run(seconds=5)
     again(hub, star, tmp_path, ["coordinator", 0])

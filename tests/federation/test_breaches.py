@@ -27,11 +27,11 @@ from taciturn_federation.envelope import (
     Envelope,
     Kind,
     Opener,
-    Seal,
+    Signer,
     Subjects,
     matches,
 )
-from taciturn_federation.interface import Packet
+from taciturn_federation.envelope import Packet
 from taciturn_federation.journal import Journal
 from taciturn_federation.local import derive
 
@@ -48,11 +48,11 @@ def half(star, tmp_path):
 
 def seal_of(study, sender=COORDINATOR, key=None):
     own = study.coordinator if sender == COORDINATOR else study.keys[sender]
-    return Seal(study.signed.run, sender, key or own)
+    return Signer(study.signed.run, sender, key or own)
 
 
 def public(study, turn, body, **how):
-    return Packet(study.signed.subjects.public(turn), seal_of(study, **how).sealed(
+    return Packet(study.signed.subjects.public(turn), seal_of(study, **how).seal(
         Kind.PUBLIC, turn, body
     ))  # fmt: skip
 
@@ -117,9 +117,9 @@ def _forged(study, hub):
 
 
 def _of_another_run(study, hub):
-    seal = Seal(bytes(32), COORDINATOR, study.coordinator)
+    seal = Signer(bytes(32), COORDINATOR, study.coordinator)
     body = value_of(hub, study, 1)
-    return Packet(study.signed.subjects.public(3), seal.sealed(Kind.PUBLIC, 3, body))
+    return Packet(study.signed.subjects.public(3), seal.seal(Kind.PUBLIC, 3, body))
 
 
 def _cut(study, hub):
@@ -132,12 +132,12 @@ def _of_a_stranger(study, hub):
 
 
 def _on_anothers_subject(study, hub):
-    sealed = seal_of(study, 1).sealed(Kind.PUBLIC, 3, value_of(hub, study, 1))
+    sealed = seal_of(study, 1).seal(Kind.PUBLIC, 3, value_of(hub, study, 1))
     return Packet(study.signed.subjects.public(3), sealed)
 
 
 def _for_somebody_else(study, hub):
-    sealed = seal_of(study, 1).sealed(Kind.MESSAGE, 2, b"a message along another edge")
+    sealed = seal_of(study, 1).seal(Kind.MESSAGE, 2, b"a message along another edge")
     return Packet(study.signed.subjects.edge(1, 2), sealed)
 
 
@@ -162,7 +162,7 @@ def test_what_nobody_signed_is_not_used_and_hurts_no_run(half, plant, line):
     if plant is _of_a_stranger:
         packet = Packet(
             study.signed.subjects.public(3),
-            Seal(study.signed.run, 17, key_of(17)).sealed(Kind.PUBLIC, 3, b""),
+            Signer(study.signed.run, 17, key_of(17)).seal(Kind.PUBLIC, 3, b""),
         )
     else:
         packet = plant(study, hub)
@@ -184,10 +184,10 @@ def test_a_site_passes_over_its_own_words_when_the_hub_sends_them_back(ring, tmp
     waited = site.progress().seconds
     assert waited > 3
     for kind, values in ((Kind.PROGRESS, {}), (Kind.RESEND_REQUEST, {"kind": int(Kind.PUBLIC)})):
-        own = Packet(state(0), seal_of(study, 0).values(kind, 5, values))
+        own = Packet(state(0), seal_of(study, 0).seal_values(kind, 5, values))
         assert site.receive(own, hub.now) == []
         assert site.progress().seconds == waited
-    others = Packet(state(1), seal_of(study, 1).values(Kind.PROGRESS, 5, {}))
+    others = Packet(state(1), seal_of(study, 1).seal_values(Kind.PROGRESS, 5, {}))
     site.receive(others, hub.now)
     assert site.progress().seconds == 0
 
@@ -199,13 +199,13 @@ def test_a_coordinator_that_tells_sites_different_things_is_found_out(star, tmp_
 
     def equivocal(sender, receiver, packet):
         if sender == "coordinator" and receiver == 2 and ".public.2" in packet.subject:
-            body = star.signed.opener.opened(packet.payload).body
+            body = star.signed.opener.open(packet.payload).body
             return [(0.0, public(star, 2, other(body)))]
         return honest(sender, receiver, packet)
 
     hub.spoil = equivocal
     hub.run()
-    ended(hub, "coordinator", "abandoned", "charite answered round 2 having heard something else")
+    ended(hub, "coordinator", "abandoned", "charite answered round 2 having received something else")
 
 
 def test_no_site_accepts_a_model_if_the_heads_disagree(star, tmp_path):
@@ -214,22 +214,22 @@ def test_no_site_accepts_a_model_if_the_heads_disagree(star, tmp_path):
 
     def equivocal(sender, receiver, packet):
         if packet.subject.endswith(".proposal"):
-            envelope = star.signed.opener.opened(packet.payload)
+            envelope = star.signed.opener.open(packet.payload)
             if envelope.kind == Kind.HEADS:
                 return [(0.0, _with_another_head(star, envelope))]
         return [(0.0, packet)]
 
     hub.spoil = equivocal
     hub.run(seconds=20)
-    ended(hub, 0, "refused", "charite heard something else than this site")
+    ended(hub, 0, "refused", "charite received something else than this site")
 
 
 def _with_another_head(study, envelope):
     """The heads, with one that its site really signed, of another end."""
-    heads = envelope.values()["heads"]
-    heads[2] = seal_of(study, 2).sealed(Kind.HEAD, 6, b"", transcript=bytes(32)).hex()
+    heads = envelope.values["heads"]
+    heads[2] = seal_of(study, 2).seal(Kind.HEAD, 6, b"", transcript=bytes(32)).hex()
     values = {"heads": heads}
-    return Packet(study.signed.subjects.proposal, seal_of(study).values(Kind.HEADS, 0, values))
+    return Packet(study.signed.subjects.proposal, seal_of(study).seal_values(Kind.HEADS, 0, values))
 
 
 def test_heads_that_lack_a_site_are_refused(star, tmp_path):
@@ -237,10 +237,10 @@ def test_heads_that_lack_a_site_are_refused(star, tmp_path):
 
     def short(sender, receiver, packet):
         if packet.subject.endswith(".proposal"):
-            envelope = star.signed.opener.opened(packet.payload)
+            envelope = star.signed.opener.open(packet.payload)
             if envelope.kind == Kind.HEADS:
-                values = {"heads": envelope.values()["heads"][:2]}
-                sealed = seal_of(star).values(Kind.HEADS, 0, values)
+                values = {"heads": envelope.values["heads"][:2]}
+                sealed = seal_of(star).seal_values(Kind.HEADS, 0, values)
                 return [(0.0, packet._replace(payload=sealed))]
         return [(0.0, packet)]
 
@@ -252,7 +252,7 @@ def test_heads_that_lack_a_site_are_refused(star, tmp_path):
 def test_a_start_without_every_acceptance_is_refused(star, tmp_path):
     hub = meet(star, tmp_path, sites=[0])
     values = {"acceptances": []}
-    start = seal_of(star).values(Kind.START, 0, values)
+    start = seal_of(star).seal_values(Kind.START, 0, values)
     hub.tell(0, Packet(star.signed.subjects.proposal, start))
     ended(hub, 0, "refused", "without the signed acceptance of every site")
     assert not answers_seen(hub, star)
@@ -261,12 +261,12 @@ def test_a_start_without_every_acceptance_is_refused(star, tmp_path):
 def test_an_answer_that_a_site_gives_twice_ends_the_run_at_the_coordinator(half):
     study, hub, _ = half
     turn = hub.parties["coordinator"].progress().round
-    chain = next(e.transcript_digest for _, _, e in envelopes(hub, study) if e.round == turn - 1)
+    chain = next(e.transcript for _, _, e in envelopes(hub, study) if e.round == turn - 1)
     coordinator = hub.parties["coordinator"]
     body = messages_of(hub, study)[0].body
-    chain = coordinator._conductor._chain
+    chain = coordinator._transcript
     for content in (body, other(body)):
-        sealed = seal_of(study, 0).sealed(Kind.MESSAGE, turn, content, transcript=chain)
+        sealed = seal_of(study, 0).seal(Kind.MESSAGE, turn, content, transcript=chain)
         hub.tell("coordinator", Packet(study.signed.subjects.answer(0), sealed))
     ended(hub, "coordinator", "abandoned", "mercy answered round 3 twice with different content")
 
@@ -275,7 +275,7 @@ def test_a_neighbour_that_sends_two_messages_for_a_round_is_refused(ring, tmp_pa
     hub = meet(ring, tmp_path)
     hub.run(until=lambda: hub.parties[0].progress().round >= 3)
     said = next(e for _, _, e in envelopes(hub, ring) if e.sender == 1 and e.round == 0)
-    sealed = seal_of(ring, 1).sealed(Kind.MESSAGE, 0, other(said.body))
+    sealed = seal_of(ring, 1).seal(Kind.MESSAGE, 0, other(said.body))
     hub.tell(0, Packet(ring.signed.subjects.edge(1, 0), sealed))
     ended(hub, 0, "refused", "sinai sent round 0 twice with different content")
 
@@ -285,7 +285,7 @@ def test_a_token_for_the_turn_of_another_holder_is_refused(relay, tmp_path):
     hub.run(until=lambda: (0, 0) in answers_seen(hub, relay))
     said = next(e for _, _, e in envelopes(hub, relay) if e.round == 0)
     wrong, target = 2, 1  # the token of hop 0 is agent 0's to send
-    sealed = seal_of(relay, wrong).sealed(Kind.MESSAGE, 0, said.body)
+    sealed = seal_of(relay, wrong).seal(Kind.MESSAGE, 0, said.body)
     hub.tell(target, Packet(relay.signed.subjects.edge(wrong, target), sealed))
     ended(hub, target, "refused", "which it has none of")
 
@@ -441,17 +441,17 @@ def test_a_run_is_not_begun_again_with_a_new_journal(star, tmp_path):
 
 
 def test_an_envelope_opens_as_what_was_sealed_and_no_bit_may_change():
-    seal = Seal(bytes(range(32)), 3, key_of(3))
-    sealed = seal.sealed(Kind.MESSAGE, 5, b"numbers", transcript=bytes(32))
+    seal = Signer(bytes(range(32)), 3, key_of(3))
+    sealed = seal.seal(Kind.MESSAGE, 5, b"numbers", transcript=bytes(32))
     opener = Opener(seal.run, {3: "mercy"}, {3: key_of(3).public_key()})
-    opened = opener.opened(sealed)
+    opened = opener.open(sealed)
     assert (opened.kind, opened.round, opened.body) == (Kind.MESSAGE, 5, b"numbers")
     assert isinstance(opened, Envelope)
     for place in range(len(sealed)):
         changed = bytearray(sealed)
         changed[place] ^= 1
         with pytest.raises(InputError):
-            opener.opened(bytes(changed))
+            opener.open(bytes(changed))
 
 
 def test_a_party_may_write_its_own_subjects_only():
@@ -492,7 +492,7 @@ def test_control_messages_are_json_and_nothing_else(star, tmp_path):
     hub = meet(star, tmp_path)
     hub.run()
     arrays = {Kind.PUBLIC, Kind.MESSAGE, Kind.FINAL}
-    opened = [star.signed.opener.opened(packet.payload) for _, packet in hub.seen]
+    opened = [star.signed.opener.open(packet.payload) for _, packet in hub.seen]
     for envelope in opened:
         if envelope.kind in arrays:
             assert len(envelope.body) in (48, 144), envelope.kind

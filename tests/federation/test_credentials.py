@@ -35,7 +35,7 @@ from taciturn_federation import (
     sign,
 )
 from taciturn_federation.agreement import _unsigned
-from taciturn_federation.envelope import Kind, Opener, Seal
+from taciturn_federation.envelope import Kind, Opener, Signer
 from taciturn_federation.keys import (
     Label,
     certify_nkey,
@@ -138,12 +138,12 @@ def test_a_proposal_with_a_signature_of_another_kind_is_refused(study, label):
 @pytest.mark.parametrize("label", [label for label in Label if label is not Label.ENVELOPE])
 def test_an_envelope_with_a_signature_of_another_kind_is_refused(label):
     key, run = key_of(3), bytes(32)
-    sealed = Seal(run, 0, key).sealed(Kind.DONE, 0, b"")
+    sealed = Signer(run, 0, key).seal(Kind.DONE, 0, b"")
     opener = Opener(run, {0: "mercy"}, {0: key.public_key()})
-    assert opener.opened(sealed).kind == Kind.DONE
+    assert opener.open(sealed).kind == Kind.DONE
     replayed = sealed[:-64] + sign_labelled(key, label, sealed[:-64])
     with pytest.raises(InputError, match="was not signed with the key of mercy"):
-        opener.opened(replayed)
+        opener.open(replayed)
 
 
 @pytest.mark.parametrize("label", list(Label))

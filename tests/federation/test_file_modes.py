@@ -8,7 +8,7 @@ from tests.federation.wire import site_of
 
 from taciturn.budget import AccountTerms, Guarantee, heads_folder, open_account, private_folder
 from taciturn.report import write_folder
-from taciturn_federation.commands.running import events_to
+from taciturn_federation.reports import events_to
 
 
 @pytest.fixture(autouse=True)

@@ -10,9 +10,9 @@ from tests.federation.test_parties import guarded_accounts
 from tests.federation.wire import meet, messages_of
 
 from taciturn_federation import Progress
-from taciturn_federation.commands.running import Events, Shown, events_to
+from taciturn_federation.reports import Events, ProgressDisplay, events_to
 from taciturn_federation.envelope import Kind
-from taciturn_federation.interface import Packet
+from taciturn_federation.envelope import Packet
 
 
 class Disk(io.RawIOBase):
@@ -60,7 +60,7 @@ def test_a_closed_terminal_raises_nothing(monkeypatch):
 
 
 def test_a_status_file_that_cannot_be_written_raises_nothing(tmp_path):
-    shown = Shown(Events(None, quiet=True), tmp_path / "missing" / "run.json", quiet=True)
+    shown = ProgressDisplay(Events(None, quiet=True), tmp_path / "missing" / "run.json", quiet=True)
     shown(Progress(1, 2, ("mercy",), 0.0))
     shown.ended("finished", 2)
     shown.done()
@@ -82,7 +82,7 @@ def stuffed(party):
     for size in (5000, 500, 1):  # the last ones fill the pages that have room for a line
         for number in range(10_000):
             try:
-                party._journal.say("0" * 64, f"{size}.{number}", bytes(size))
+                party._journal.put("0" * 64, f"{size}.{number}", bytes(size))
             except ValueError:
                 break
         else:
@@ -97,9 +97,9 @@ def test_a_breach_on_a_full_disk_ends_the_run_once_there_is_room(star, tmp_path)
     hub.queue = []
     coordinator = hub.parties["coordinator"]
     stuffed(coordinator)
-    chain, body = coordinator._conductor._chain, messages_of(hub, star)[0].body
+    chain, body = coordinator._transcript, messages_of(hub, star)[0].body
     for content in (body, other(body)):
-        sealed = seal_of(star, 0).sealed(Kind.MESSAGE, 3, content, transcript=chain)
+        sealed = seal_of(star, 0).seal(Kind.MESSAGE, 3, content, transcript=chain)
         hub.tell("coordinator", Packet(star.signed.subjects.answer(0), sealed))
     assert coordinator.outcome is None
     assert "cannot be written" in lines["coordinator"][-1]
@@ -114,7 +114,7 @@ def test_a_breach_on_a_full_disk_ends_the_run_once_there_is_room(star, tmp_path)
 def test_a_site_whose_disk_is_full_when_the_heads_come_ends_with_the_model_later(star, tmp_path):
     """It had ended without a model on its disk, and nobody was left to tell it the end again."""
     hub = meet(star, tmp_path)
-    hub.run(until=lambda: hub.parties["coordinator"]._conductor.head() is not None)
+    hub.run(until=lambda: hub.parties["coordinator"]._head() is not None)
     site = hub.parties[0]
     stuffed(site)
     hub.run(seconds=5)
@@ -122,7 +122,7 @@ def test_a_site_whose_disk_is_full_when_the_heads_come_ends_with_the_model_later
     empty(site)
     hub.run(seconds=20)
     assert site.outcome.ending == "finished"
-    assert site._journal.said(star.signed.digest, "model") is not None
+    assert site._journal.get(star.signed.digest, "model") is not None
 
 
 def test_a_refusal_with_journal_and_account_on_a_full_disk_raises_nothing(
@@ -136,6 +136,6 @@ def test_a_refusal_with_journal_and_account_on_a_full_disk_raises_nothing(
 
     monkeypatch.setattr("taciturn.budget.account.record", full)
     stuffed(site)
-    start = seal_of(star).values(Kind.START, 0, {"acceptances": []})
+    start = seal_of(star).seal_values(Kind.START, 0, {"acceptances": []})
     hub.tell(0, Packet(star.signed.subjects.proposal, start))
     assert site.outcome.ending == "refused"

@@ -10,7 +10,7 @@ import pytest
 from tests.federation.wire import meet
 
 from taciturn.errors import InputError
-from taciturn_federation.interface import Entry
+from taciturn_federation.journal import Entry
 from taciturn_federation.journal import Journal, RunRow, Sent, _claimed
 
 

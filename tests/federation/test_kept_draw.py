@@ -15,16 +15,16 @@ ROUNDS = 3
 
 def killed_at(moments, died):
     """Return `Journal` methods that end the process of site1 at each of these moments once."""
-    add, set_phase, say = Journal.add, Journal.set_phase, Journal.say
+    add, set_phase, say = Journal.add, Journal.set_phase, Journal.put
 
     def dies(journal, moment):
         if "site1" in journal.file.name and moment in moments and moment not in died:
             died.append(moment)
             raise KilledError
 
-    def adding(journal, digest, sent, entries):
+    def adding(journal, digest, sent):
         dies(journal, ("before", sent.round))
-        add(journal, digest, sent, entries)
+        add(journal, digest, sent)
         dies(journal, ("after", sent.round))
 
     def phase(journal, digest, name, **how):
@@ -77,7 +77,7 @@ def test_a_site_that_is_killed_again_and_again_never_divides_its_records_anew(
         assert not set(starts[0][0]) & set(starts[0][1]) - {-1}
     said = b"".join(packet.payload for _, packet in hub.seen)
     sites = [party for party in hub.parties.values() if isinstance(party, Site)]
-    keys = {party._journal.said(study.signed.digest, "division") for party in sites}
+    keys = {party._journal.get(study.signed.digest, "division") for party in sites}
     assert len(keys) == len(sites) == 3
     for key in keys:
         assert key not in said
@@ -87,12 +87,12 @@ def test_a_site_that_is_killed_again_and_again_never_divides_its_records_anew(
 def test_a_site_that_draws_anew_at_every_start_is_caught(tmp_path):
     """Planted fault: the draw is not kept."""
     study = make_study(tmp_path, evaluate=0.2, rounds=ROUNDS)
-    say = Journal.say
+    say = Journal.put
 
     def forgetful(journal, digest, what, content):
         return content if what == "division" else say(journal, digest, what, content)
 
-    with mock.patch.object(Journal, "say", forgetful):
+    with mock.patch.object(Journal, "put", forgetful):
         seen, died, _ = divisions_of(study, tmp_path, (("before", ROUNDS),))
     assert died
     assert any(len(set(starts)) > 1 for starts in seen.values())

@@ -17,7 +17,7 @@ from taciturn.kernel.records import Draw
 from taciturn.proposal import labels_of
 from taciturn.training import train
 from taciturn_federation.envelope import Kind
-from taciturn_federation.interface import Packet, Released
+from taciturn_federation.envelope import Packet, Released
 from taciturn_federation.journal import Journal
 from taciturn_federation.local import charge_for
 
@@ -60,7 +60,7 @@ def as_on_one_machine(hub, study):
         np.testing.assert_allclose(outcome.model, training.model, rtol=0, atol=1e-6)
         if study.signed.proposal.precision == "float64":
             np.testing.assert_allclose(outcome.model, training.model, rtol=0, atol=1e-10)
-        last = getattr(party, "last", None) or party._local.last
+        last = getattr(party, "last", None) or party._local.evaluation
         score = last.score(outcome.totals)
         assert score.records == expected.records
         assert score.unit == expected.unit
@@ -87,7 +87,7 @@ def test_every_party_has_the_answers_that_one_machine_gets_about_the_same_model(
     model = coordinator.outcome.model
     expected = ask_held_out(proposal, plan, model, held, trained_on=trained_on, seed=7)
     figures = score_of_totals(proposal, expected.plan, expected.totals, scale)
-    score = coordinator.last.score(coordinator.outcome.totals)
+    score = coordinator.evaluation.score(coordinator.outcome.totals)
     np.testing.assert_allclose(score.confusion, figures.confusion, rtol=0, atol=1e-9)
     assert score.error.low == pytest.approx(figures.error.low, abs=1e-10)
     for party in hub.parties.values():
@@ -98,7 +98,7 @@ def test_every_party_has_the_answers_that_one_machine_gets_about_the_same_model(
         0: 1, 1: 1, 2: 1,
     }  # fmt: skip
     entries = Journal.answers(hub.parties[1]._journal, asked.signed.digest)[3]
-    planned = hub.parties["coordinator"].last.planned.ledger
+    planned = hub.parties["coordinator"].evaluation.planned.ledger
     assert [entry.scale for entry in entries] == planned.scale[1, 0].tolist()
 
 
@@ -138,20 +138,20 @@ def test_records_that_were_trained_on_are_not_asked_about_the_model(asked):
     every = dataclasses.replace(own, owners=own.held_out, held_out=own.owners)
     model = Released(np.zeros(asked.signed.proposal.facts.shape))
     with pytest.raises(PrivacyError, match="not as many as the proposal says"):
-        local.last.answering(0, every, model, 7)
+        local.evaluation.answering(0, every, model, 7)
 
 
 @pytest.mark.slow
 def test_killed_before_and_after_it_writes_its_last_answer_a_site_gives_one(asked, tmp_path):
     add, killed = Journal.add, []
 
-    def dying(journal, digest, sent, entries):
+    def dying(journal, digest, sent):
         if sent.round == 3 and "site1" in journal.file.name and len(killed) < 2:
             killed.append(sent)
             if len(killed) == 2:
-                add(journal, digest, sent, entries)
+                add(journal, digest, sent)
             raise KilledError
-        add(journal, digest, sent, entries)
+        add(journal, digest, sent)
 
     with mock.patch.object(Journal, "add", dying):
         hub = meet(asked, tmp_path, seed=None)
@@ -170,7 +170,7 @@ def test_an_answer_that_was_forgotten_is_seen_by_the_witness(asked, tmp_path):
     hub.run(until=lambda: len(scores_seen(hub, asked)) == 3)
     hub.die(1)
     with (
-        mock.patch.object(Journal, "sent", return_value=None),
+        mock.patch.object(Journal, "round", return_value=None),
         mock.patch.object(Journal, "add", return_value=None),
     ):
         hub.join(1, hub.makers[1])
@@ -179,7 +179,7 @@ def test_an_answer_that_was_forgotten_is_seen_by_the_witness(asked, tmp_path):
 
 
 def _is_head(study, packet):
-    return study.signed.opener.opened(packet.payload).kind == Kind.HEADS
+    return study.signed.opener.open(packet.payload).kind == Kind.HEADS
 
 
 @pytest.mark.slow
@@ -208,10 +208,10 @@ def test_a_site_that_tells_two_last_answers_is_refused(asked, tmp_path):
     hub = meet(asked, tmp_path)
 
     def lying(sender, receiver, packet):
-        envelope = asked.signed.opener.opened(packet.payload)
+        envelope = asked.signed.opener.open(packet.payload)
         if (sender, receiver, envelope.kind) != (1, 0, Kind.SCORE):
             return [(0.0, packet)]
-        lie = seal_of(asked, 1).sealed(Kind.SCORE, 3, other(envelope.body))
+        lie = seal_of(asked, 1).seal(Kind.SCORE, 3, other(envelope.body))
         return [(0.0, Packet(packet.subject, lie)), (0.0, packet)]
 
     hub.spoil = lying
@@ -232,7 +232,7 @@ def test_one_reservation_pays_for_training_and_last_question(tmp_path):
         assert own.status == "released"
         training = charge_for(study.signed.proposal.plan(), agent, range(20))
         assert own.charge.messages == training.messages
-        last = hub.parties["coordinator"].last.planned
+        last = hub.parties["coordinator"].evaluation.planned
         ((event, _),) = charge_of(last).messages[agent]
         assert event.multiplier >= own.charge.messages[0][0][0].multiplier
 
@@ -241,7 +241,7 @@ def test_an_account_is_charged_the_larger_of_training_and_last_question(asked):
     """That counts more numbers than a training of three rounds answers."""
     for agent in range(asked.agents):
         local = local_of(asked, agent, None)
-        both = [charge_for(local.plan, agent, range(3)), charge_for(local.last.planned, agent, [0])]
+        both = [charge_for(local.plan, agent, range(3)), charge_for(local.evaluation.planned, agent, [0])]
         assert both[0].values < both[1].values  # charged for the training alone it were too little
         assert local.charge.values == both[1].values
         assert covers_both(local.charge, both)
@@ -265,12 +265,12 @@ def test_a_run_that_ends_at_its_last_question_is_charged_for_that_if_it_was_answ
     accounts = guarded_accounts(asked)
     hub = meet(asked, tmp_path, seed=None, accounts=accounts)
     silent = (lambda e: e.kind == Kind.SCORE) if answered else (lambda e: e.round >= 2)
-    opened = asked.signed.opener.opened
+    opened = asked.signed.opener.open
     hub.spoil = lambda s, r, p: [] if s == 1 and silent(opened(p.payload)) else [(0.0, p)]
     hub.run()
     assert {party.outcome.ending for party in hub.parties.values()} == {"abandoned"}
     (own,) = accounts[0].state().charged
-    assert (3 in hub.parties[0]._journal.answers(asked.signed.digest)) == answered
+    assert (3 in hub.parties[0]._journal.entries(asked.signed.digest)) == answered
     training = charge_for(asked.signed.proposal.plan(), 0, range(3))
     assert (own.charge.values > training.values) == answered
 

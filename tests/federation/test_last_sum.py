@@ -5,13 +5,13 @@ import pytest
 from tests.federation.studies import make_study
 from tests.federation.test_last_question import as_on_one_machine, covers_both, scores_seen
 from tests.federation.test_secure_sums import on_disk, words
-from tests.federation.wire import envelopes, local_of, meet
+from tests.federation.wire import envelopes, local_of, meet, without_room
 
 from taciturn.budget import AccountTerms, Guarantee, open_account
 from taciturn_federation.envelope import Kind
 from taciturn_federation.journal import Journal
 from taciturn_federation.local import charge_for
-from taciturn_federation.masks import Masked
+from taciturn_federation.masks import Masking
 from taciturn_federation.site import Rounds
 
 
@@ -25,13 +25,13 @@ def asked(tmp_path_factory):
 @pytest.fixture
 def carried(monkeypatch):
     """The plain words of the last answers, by site; nothing but this test sees them."""
-    plain, masked = {}, Masked.masked_last
+    plain, masked = {}, Masking.mask_evaluation
 
     def watched(self, agents, heard, body):
         plain[self._agent] = body
         return masked(self, agents, heard, body)
 
-    monkeypatch.setattr(Masked, "masked_last", watched)
+    monkeypatch.setattr(Masking, "mask_evaluation", watched)
     return plain
 
 
@@ -55,7 +55,7 @@ def test_all_have_the_sum_of_the_last_answers_and_nobody_can_read_one(asked, tmp
     masked, plain = (np.add.reduce([words(one[k]) for k in range(3)]) for one in (sent, carried))
     np.testing.assert_array_equal(masked, plain)
     assert all(np.all(words(sent[agent]) != words(carried[agent])) for agent in sent)
-    last = hub.parties["coordinator"].last
+    last = hub.parties["coordinator"].evaluation
     step = 2.0 ** int(last.planned.program.exponents[0, 0, 0])
     np.testing.assert_array_equal(hub.parties[1].outcome.totals, plain * step)
     hay = everything(hub, tmp_path)
@@ -66,13 +66,13 @@ def test_all_have_the_sum_of_the_last_answers_and_nobody_can_read_one(asked, tmp
 @pytest.mark.slow
 def test_without_masks_the_search_finds_the_last_answers(asked, tmp_path, carried, monkeypatch):
     """The planted fault: bytes are counted on to be masked, and are not."""
-    watched = Masked.masked_last
+    watched = Masking.mask_evaluation
 
     def plain(self, agents, heard, body):
         watched(self, agents, heard, body)
         return body
 
-    monkeypatch.setattr(Masked, "masked_last", plain)
+    monkeypatch.setattr(Masking, "mask_evaluation", plain)
     hub = meet(asked, tmp_path)
     hub.run()
     hay = everything(hub, tmp_path)
@@ -83,10 +83,10 @@ def test_the_noise_of_the_last_question_is_what_its_certificate_counts_on(asked)
     """All honest sites together: an answer alone has less noise than the budget asks for."""
     local = local_of(asked, 0, None)
     planned, alone = (
-        local.last.planned,
+        local.evaluation.planned,
         make_study(asked.folder / "messages", evaluate=0.2, rounds=3),
     )
-    single = local_of(alone, 0, None).last.planned
+    single = local_of(alone, 0, None).evaluation.planned
     assert planned.certificate.observer == "sum"
     assert single.certificate.observer == "messages"
     # two of three are honest: sqrt(2) times less each
@@ -110,12 +110,12 @@ def test_masks_cancel_among_those_who_hold_records_out(tmp_path, carried):
 def test_a_site_that_masks_for_another_set_ends_the_run_without_a_model(
     asked, tmp_path, monkeypatch
 ):
-    masked = Masked.masked_last
+    masked = Masking.mask_evaluation
 
     def alone(self, agents, heard, body):
         return masked(self, [0, 1] if self._agent == 1 else agents, heard, body)
 
-    monkeypatch.setattr(Masked, "masked_last", alone)
+    monkeypatch.setattr(Masking, "mask_evaluation", alone)
     hub = meet(asked, tmp_path)
     hub.run(seconds=20)
     assert endings(hub) <= {"refused", "abandoned"}
@@ -127,12 +127,12 @@ def full_disk(monkeypatch):
     """The disk of one site has no room for its last answer, twice; what it would have told."""
     add, tries = Journal.add, []
 
-    def full(journal, digest, sent, entries):
+    def full(journal, digest, sent):
         if sent.round == 3 and "site1" in journal.file.name:
             tries.append(sent.message)
             if len(tries) < 3:
-                entries = [*entries, *entries]  # the same key twice: the database refuses
-        add(journal, digest, sent, entries)
+                return without_room(journal, lambda: add(journal, digest, sent))
+        add(journal, digest, sent)
 
     monkeypatch.setattr(Journal, "add", full)
     return tries
@@ -185,7 +185,7 @@ def test_an_account_for_sums_pays_for_training_and_last_question_at_once(tmp_pat
     accounts = [open_account(f"sums{n}", Guarantee(2.0, 1e-2), terms) for n in range(3)]
     hub = meet(study, tmp_path, seed=None, accounts=accounts)
     hub.run()
-    last = hub.parties["coordinator"].last.planned
+    last = hub.parties["coordinator"].evaluation.planned
     for agent in range(3):
         (own,) = accounts[agent].state().charged
         both = [

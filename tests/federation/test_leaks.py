@@ -11,7 +11,7 @@ from tests.federation.studies import key_of
 from tests.federation.test_over_tls import parties
 
 from taciturn.tables import load_table
-from taciturn_federation import Ended, Nkey, Packet, StudyFolder, User, save_ended
+from taciturn_federation import RunReport, Nkey, Packet, StudyFolder, User, save_ended
 from taciturn_federation.envelope import Kind
 
 pytest.importorskip("nats")
@@ -38,7 +38,7 @@ class Planting:
     def receive(self, packet, now):
         said = self.site.receive(packet, now)
         if self.plants:
-            sealed = self.site._seal.sealed(Kind.PROGRESS, 0, self.plants.pop())
+            sealed = self.site._seal.seal(Kind.PROGRESS, 0, self.plants.pop())
             said = [*said, Packet(self.site._exchange.subjects.state(0), sealed)]
         return said
 
@@ -94,8 +94,8 @@ def test_no_row_is_in_the_payloads_at_the_hub_nor_in_journals_and_reports(tmp_pa
     subjects = {packet.subject.split(".")[2] for packet in spy.got}
     assert {"public", "answer", "state", "proposal"} <= subjects
     for agent, outcome in zip((None, 0, 1), outcomes, strict=True):
-        score = coordinator.last.score(outcome.totals)
-        ended = Ended(signed=signed, plan=coordinator.plan, outcome=outcome, score=score,
+        score = coordinator.evaluation.score(outcome.totals)
+        ended = RunReport(signed=signed, plan=coordinator.plan, outcome=outcome, score=score,
                       seconds=1.0, agent=agent)  # fmt: skip
         save_ended(ended, tmp_path / f"report-{agent}", force=False)
     payloads = [packet.payload for packet in spy.got]

@@ -61,13 +61,13 @@ def test_a_run_that_was_given_up_is_not_gone_on_with(study, tmp_path):
     hub.run(until=lambda: hub.parties[0].progress().round >= 2)
     hub.die(0)
     journal = Journal(tmp_path / "site0.journal")
-    before = journal.answers(study.signed.digest)
+    before = journal.entries(study.signed.digest)
     remove_stale_keys(journal, now=time.time() + 2 * DAY)
     journal.close()
     hub.join(0, hub.makers[0])
     assert hub.parties[0].outcome.ending == "abandoned"
     hub.run(seconds=100)
-    assert hub.parties[0]._journal.answers(study.signed.digest) == before
+    assert hub.parties[0]._journal.entries(study.signed.digest) == before
     assert {party.outcome.ending for party in hub.parties.values()} == {"abandoned"}
 
 

@@ -10,8 +10,8 @@ from tests.federation.test_breaches import ended, seal_of
 from tests.federation.wire import envelopes, meet
 
 from taciturn.errors import TaciturnError
-from taciturn_federation.envelope import COORDINATOR, Envelope, Grammar, Kind, matches, one_line
-from taciturn_federation.interface import Packet
+from taciturn_federation.envelope import COORDINATOR, Envelope, Kind, check_control, matches, one_line
+from taciturn_federation.envelope import Packet
 from taciturn_federation.local import check_entries, entries_from_json
 
 HUGE = 10**400
@@ -29,7 +29,7 @@ def near_the_end(study, folder, lines=None):
         return whole(sender, receiver, packet)
 
     hub.spoil = held
-    hub.run(until=lambda: hub.parties["coordinator"]._conductor.head() is not None)
+    hub.run(until=lambda: hub.parties["coordinator"]._head() is not None)
     hub.queue = []
     return hub
 
@@ -65,7 +65,7 @@ def test_a_malformed_column_is_told_as_that_and_names_its_site(star, tmp_path, c
     """The first three had ended the coordinator's process; others counted as no answer."""
     hub = near_the_end(star, tmp_path)
     coordinator = hub.parties["coordinator"]
-    sealed = seal_of(star, 1).sealed(
+    sealed = seal_of(star, 1).seal(
         Kind.LEDGER_ENTRIES, 6, column_with(star, coordinator.plan, **changed)
     )
     hub.tell("coordinator", Packet(star.signed.subjects.state(1), sealed))
@@ -78,9 +78,9 @@ def test_a_column_of_another_ledger_names_its_site(star, tmp_path):
     coordinator = hub.parties["coordinator"]
     subject, seal = star.signed.subjects.state(1), seal_of(star, 1)
     body = column_with(star, coordinator.plan, scale=0.1)
-    hub.tell("coordinator", Packet(subject, seal.sealed(Kind.LEDGER_ENTRIES, 6, body)))
-    head = coordinator._conductor.head()
-    hub.tell("coordinator", Packet(subject, seal.sealed(Kind.HEAD, 6, b"", transcript=head)))
+    hub.tell("coordinator", Packet(subject, seal.seal(Kind.LEDGER_ENTRIES, 6, body)))
+    head = coordinator._head()
+    hub.tell("coordinator", Packet(subject, seal.seal(Kind.HEAD, 6, b"", transcript=head)))
     hub.spoil = lambda sender, receiver, packet: [(0.0, packet)] if sender != 1 else []
     hub.run(seconds=5)
     ended(hub, "coordinator", "abandoned", "sinai answered otherwise than planned")
@@ -92,11 +92,11 @@ def test_a_request_for_a_round_that_is_none_names_who_sent_it(ring, tmp_path, tu
     hub = meet(ring, tmp_path)
     hub.run(until=lambda: hub.parties[0].progress().round >= 2)
     body = f'{{"kind":17,"sender":0,"round":{turn}}}'.encode()
-    sealed = seal_of(ring, 1).sealed(Kind.RESEND_REQUEST, 2, body)
+    sealed = seal_of(ring, 1).seal(Kind.RESEND_REQUEST, 2, body)
     hub.tell(0, Packet(ring.signed.subjects.edge(1, 0), sealed))
     ended(hub, 0, "refused", "sinai sent a message of the kind RESEND_REQUEST")
     (told,) = [e for who, _, e in envelopes(hub, ring, Kind.REFUSAL) if who == 0]
-    assert "sinai sent a message of the kind RESEND_REQUEST" in told.values()["line"]
+    assert "sinai sent a message of the kind RESEND_REQUEST" in told.values["line"]
 
 
 def test_numbers_that_overflow_in_a_sum_name_their_sender_and_not_the_coordinator(star, tmp_path):
@@ -104,10 +104,10 @@ def test_numbers_that_overflow_in_a_sum_name_their_sender_and_not_the_coordinato
     hub.run(until=lambda: hub.parties["coordinator"].progress().round == 3)
     hub.queue = []
     coordinator = hub.parties["coordinator"]
-    chain, subjects = coordinator._conductor._chain, star.signed.subjects
+    chain, subjects = coordinator._transcript, star.signed.subjects
     for agent in range(star.agents):
         content = np.full(6, 1.3e154 if agent == 1 else 0.25 * 1.3e154, "<f8").tobytes()
-        sealed = seal_of(star, agent).sealed(Kind.MESSAGE, 3, content, transcript=chain)
+        sealed = seal_of(star, agent).seal(Kind.MESSAGE, 3, content, transcript=chain)
         hub.tell("coordinator", Packet(subjects.answer(agent), sealed))
     outcome = coordinator.outcome
     if outcome is None:  # the step was small enough
@@ -121,11 +121,11 @@ def test_numbers_from_which_a_site_computes_none_name_their_sender(ring, tmp_pat
 
     def loud(sender, receiver, packet):
         if sender == 1 and packet.subject.endswith("edge.1.0"):
-            envelope = ring.signed.opener.opened(packet.payload)
+            envelope = ring.signed.opener.open(packet.payload)
             if envelope.kind == Kind.MESSAGE and envelope.round >= 1:
                 body = np.full(6, -1.3e154, "<f8").tobytes()
-                sealed = seal_of(ring, 1).sealed(
-                    Kind.MESSAGE, envelope.round, body, transcript=envelope.transcript_digest
+                sealed = seal_of(ring, 1).seal(
+                    Kind.MESSAGE, envelope.round, body, transcript=envelope.transcript
                 )
                 return [(0.0, Packet(packet.subject, sealed))]
         return [(0.0, packet)]
@@ -143,7 +143,7 @@ def test_a_refusal_is_one_line_at_its_sender_and_at_every_reader(star, tmp_path)
     hub = meet(star, tmp_path, lines=lines)
     hub.run(until=lambda: hub.parties["coordinator"].progress().round == 2)
     told = "no\nrun finished\x1b[2J\u202e" + "x" * 1000
-    sealed = seal_of(star, 1).values(Kind.REFUSAL, 0, {"line": told})
+    sealed = seal_of(star, 1).seal_values(Kind.REFUSAL, 0, {"line": told})
     hub.tell("coordinator", Packet(star.signed.subjects.state(1), sealed))
     hub.run(seconds=5)
     for who in ("coordinator", 0, 2):
@@ -154,8 +154,8 @@ def test_a_refusal_is_one_line_at_its_sender_and_at_every_reader(star, tmp_path)
         assert all(one.isprintable() for one in lines[who])
     site = hub.parties[1]
     site.outcome = None
-    (packet,) = site._refuse("own", "two\nlines\x07")
-    assert star.signed.opener.opened(packet.payload).values()["line"] == r"two lines\x07"
+    (packet,) = site._fail("two\nlines\x07", breach=True)
+    assert star.signed.opener.open(packet.payload).values["line"] == r"two lines\x07"
 
 
 def test_a_long_text_of_line_breaks_is_one_short_line():
@@ -166,13 +166,13 @@ def test_a_long_text_of_line_breaks_is_one_short_line():
 
 def test_a_number_that_json_does_not_have_is_refused_in_every_control_message(star):
     plan = star.signed.proposal.plan()
-    grammar = Grammar(star.signed.opener.names, plan.rounds)
+    names = star.signed.opener.names
     for kind in CONTROL:
         for text in ('{"a":Infinity}', '{"a":NaN}', "[1]", "7", '{"a":'):
             envelope = Envelope(kind, 1, 0, b"", text.encode(), b"", b"")
             if kind != Kind.PROPOSAL:
                 with pytest.raises(TaciturnError, match="sinai sent a message"):
-                    grammar.check(envelope)
+                    check_control(envelope, names, plan.rounds)
 
 
 # the fuzzer
@@ -180,8 +180,9 @@ def test_a_number_that_json_does_not_have_is_refused_in_every_control_message(st
 
 def go_on(party, noted):
     """Note what would end a party, which goes on."""
-    if hasattr(party, "_refuse"):
-        party._refuse = lambda line, told="", **_: noted.append((line, told)) or []
+    if hasattr(party, "_farewell"):
+        fail = lambda line, breach: noted.append((line, line if breach else "")) or []
+        party._fail = fail
     else:
         party._abandon = lambda line: noted.append((line, line)) or []
 
@@ -202,13 +203,13 @@ def fuzzed(study, folder, seed, number):
         ("coordinator", 1): [subjects.state(1), subjects.ask(1), subjects.answer(1)],
     }
     fuzzer = Fuzzer(study, hub.parties["coordinator"].plan, seed)
-    chain = hub.parties["coordinator"]._conductor._chain if star else bytes(32)
+    chain = hub.parties["coordinator"]._transcript if star else bytes(32)
     for (who, sender), known in places.items():
         party, name = hub.parties[who], study.signed.opener.names[sender]
         heard = [p for p in known if any(matches(one, p) for one in party.subjects)]
         for kind in Kind if heard else ():
             for _ in range(number):
-                sealed = seal_of(study, sender).sealed(
+                sealed = seal_of(study, sender).seal(
                     kind, fuzzer.turn(), fuzzer.body(kind), transcript=chain
                 )
                 party._verdict = None
@@ -239,21 +240,21 @@ def test_a_hundred_messages_of_each_kind_name_the_right_party(name, request, tmp
 @pytest.mark.parametrize("kind", CONTROL)
 def test_many_thousand_control_messages_of_each_kind_name_their_sender(star, kind):
     plan = star.signed.proposal.plan()
-    grammar, fuzzer = Grammar(star.signed.opener.names, plan.rounds), Fuzzer(star, plan, int(kind))
+    names, fuzzer = star.signed.opener.names, Fuzzer(star, plan, int(kind))
     refused = 0
     for _ in range(MANY):
         envelope = Envelope(kind, 1, fuzzer.turn(), b"", fuzzer.body(kind), b"", b"")
-        line = told_of(lambda: checked(envelope, grammar, plan))  # noqa: B023 - called at once
+        line = told_of(lambda: checked(envelope, names, plan))  # noqa: B023 - called at once
         assert line is None or "sinai" in line
         refused += line is not None
     assert refused > MANY // 10
 
 
-def checked(envelope, grammar, plan):
+def checked(envelope, names, plan):
     """What a coordinator does with a control message before it uses it."""
-    grammar.check(envelope)
+    check_control(envelope, names, plan.rounds)
     if envelope.kind == Kind.LEDGER_ENTRIES:
-        column = entries_from_json(envelope.values(), [1] * plan.rounds, "sinai")
+        column = entries_from_json(envelope.values, [1] * plan.rounds, "sinai")
         agents = plan.program.agents
         check_entries(plan.ledger, [column] * agents, ["sinai"] * agents)
 
@@ -270,9 +271,9 @@ def told_of(work):
 def test_no_number_told_at_the_end_breaks_the_figures(tmp_path):
     study = make_study(tmp_path, evaluate=0.2, rounds=4)
     hub = meet(study, tmp_path)
-    last = hub.parties["coordinator"].last
+    last = hub.parties["coordinator"].evaluation
     (leaf,) = last.layout.leaves
     for number in (0.0, -1e9, 2.9e50, -2.9e50):  # of three sites
         last.score(np.full(leaf.shape, number)).lines()
     with pytest.raises(TaciturnError, match="sinai sent a number"):
-        last.layout.unpacked(np.full(leaf.shape, 1.1e50, leaf.dtype).tobytes(), "sinai")
+        last.layout.unpack_from("sinai", np.full(leaf.shape, 1.1e50, leaf.dtype).tobytes())

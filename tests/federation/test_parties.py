@@ -7,7 +7,7 @@ from unittest import mock
 import numpy as np
 import pytest
 from tests.federation.studies import make_study
-from tests.federation.wire import KilledError, answers_seen, envelopes, meet
+from tests.federation.wire import KilledError, answers_seen, envelopes, meet, without_room
 
 from taciturn.budget import AccountTerms, Guarantee, open_account
 from taciturn.engine import run
@@ -93,7 +93,7 @@ def test_a_round_that_all_sites_missed_is_repeated_once_for_all_of_them(star, tm
     lost = []
 
     def spoil(sender, receiver, packet):
-        envelope = star.signed.opener.opened(packet.payload)
+        envelope = star.signed.opener.open(packet.payload)
         if envelope.kind == Kind.PUBLIC and envelope.round == 2 and hub.now < 5:
             lost.append(receiver)
             return []
@@ -132,13 +132,13 @@ def test_killed_in_any_round_a_site_goes_on_where_it_was(name, request, tmp_path
 def test_killed_while_it_writes_a_site_gives_one_answer_and_no_other(star, tmp_path, monkeypatch):
     add, killed = Journal.add, []
 
-    def dying(journal, digest, sent, entries):
+    def dying(journal, digest, sent):
         if len(killed) < 2 and sent.round == 2:
             killed.append(sent)
             if len(killed) == 2:
-                add(journal, digest, sent, entries)
+                add(journal, digest, sent)
             raise KilledError
-        add(journal, digest, sent, entries)
+        add(journal, digest, sent)
 
     monkeypatch.setattr(Journal, "add", dying)
     hub = meet(star, tmp_path, seed=None)
@@ -153,8 +153,8 @@ def test_a_journal_that_forgets_is_seen_by_the_witness(star, tmp_path, monkeypat
     hub = meet(star, tmp_path, seed=None)
     hub.run(until=lambda: hub.parties[0].progress().round >= 3)
     hub.die(0)
-    monkeypatch.setattr(Journal, "latest", lambda *_: None)
-    monkeypatch.setattr(Journal, "sent", lambda *_: None)
+    monkeypatch.setattr(Journal, "last_round", lambda *_: None)
+    monkeypatch.setattr(Journal, "round", lambda *_: None)
     hub.die("coordinator")
     for suffix in ("", "-wal", "-shm"):
         (tmp_path / f"coordinator.journal{suffix}").unlink(missing_ok=True)
@@ -182,11 +182,11 @@ def test_a_full_disk_stops_an_answer_and_the_run_goes_on_when_there_is_room(
 ):
     lines, tries, add = {"coordinator": [], 0: [], 1: [], 2: []}, [], Journal.add
 
-    def full(journal, digest, sent, entries):
+    def full(journal, digest, sent):
         if sent.round == 3 and "site1" in journal.file.name and len(tries) < 2:
             tries.append(sent)
-            entries = [*entries, *entries]  # the same key twice: the database refuses
-        add(journal, digest, sent, entries)
+            return without_room(journal, lambda: add(journal, digest, sent))
+        add(journal, digest, sent)
 
     monkeypatch.setattr(Journal, "add", full)
     hub = meet(star, tmp_path, lines=lines, seed=None)
@@ -199,7 +199,7 @@ def test_a_full_disk_stops_an_answer_and_the_run_goes_on_when_there_is_room(
 
 @pytest.mark.slow
 def test_a_full_disk_of_the_coordinator_delays_a_value_and_no_more(star, tmp_path, monkeypatch):
-    lines, tries, say = {"coordinator": [], 0: [], 1: [], 2: []}, [], Journal.say
+    lines, tries, say = {"coordinator": [], 0: [], 1: [], 2: []}, [], Journal.put
 
     def full(journal, digest, what, content):
         if what == "public.3" and len(tries) < 2:
@@ -207,7 +207,7 @@ def test_a_full_disk_of_the_coordinator_delays_a_value_and_no_more(star, tmp_pat
             raise InputError("the journal cannot be written (database or disk is full)")
         return say(journal, digest, what, content)
 
-    monkeypatch.setattr(Journal, "say", full)
+    monkeypatch.setattr(Journal, "put", full)
     hub = meet(star, tmp_path, lines=lines)
     hub.run()
     all_finished(hub, star)

@@ -9,7 +9,7 @@ from tests.federation.wire import meet
 from taciturn.engine import Charged
 from taciturn.engine.charging import purpose_of
 from taciturn.errors import InputError
-from taciturn_federation import Ended
+from taciturn_federation import RunReport
 from taciturn_federation.commands.running import Shows, _report
 from taciturn_federation.local import charge_for
 
@@ -54,7 +54,7 @@ def ended(star, tmp_path):
     hub = meet(star, tmp_path)
     hub.run()
     site = hub.parties[0]
-    return Ended(signed=star.signed, plan=site._local.plan, outcome=site.outcome, score=None,
+    return RunReport(signed=star.signed, plan=site._local.plan, outcome=site.outcome, score=None,
                  seconds=1.0, agent=0)  # fmt: skip
 
 
@@ -74,5 +74,5 @@ def test_a_run_without_a_model_leaves_no_report_there(ended, tmp_path):
     kept = tmp_path / "reports" / "run"
     without = ended.outcome._replace(ending="abandoned", model=None, certificate=None)
     with pytest.raises(InputError, match="abandoned"):
-        _report(Ended(**{**vars(ended), "outcome": without}), SHOWS, kept)
+        _report(RunReport(**{**vars(ended), "outcome": without}), SHOWS, kept)
     assert not kept.exists()

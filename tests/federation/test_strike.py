@@ -18,7 +18,7 @@ from taciturn_federation import (
     hub_configuration,
     renew_site,
     run_hub,
-    seen_struck,
+    after_strike,
     server_program,
     strike,
 )
@@ -143,8 +143,8 @@ def test_the_command_fails_where_the_hub_does_not_take_the_configuration(
     made, _ = study
     proposed(made)
     monkeypatch.setattr("taciturn_federation.hub.Server.reload", lambda self: False)
-    quickly = functools.partial(seen_struck, patience=1.0)
-    monkeypatch.setattr("taciturn_federation.commands.study.seen_struck", quickly)
+    quickly = functools.partial(after_strike, patience=1.0)
+    monkeypatch.setattr("taciturn_federation.commands.parties.after_strike", quickly)
     with RunningHub(made) as hub:
         code, said = struck(made, capsys)
         until(lambda: "hub_stale" in hub.events)

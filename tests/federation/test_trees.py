@@ -12,9 +12,9 @@ from taciturn.engine import run
 from taciturn.errors import InputError
 from taciturn_federation.envelope import Kind
 from taciturn_federation.exchange import TreeExchange
-from taciturn_federation.interface import Packet
+from taciturn_federation.envelope import Packet
 from taciturn_federation.journal import Journal
-from taciturn_federation.masks import Masked
+from taciturn_federation.masks import Masking
 
 __all__ = ["carried"]
 PATH = {"network": "path"}
@@ -94,13 +94,13 @@ def test_without_masks_a_leaf_and_a_subtree_are_read_on_their_edges(
     masked, tmp_path, carried, monkeypatch
 ):
     """The planted fault: words are counted on to be masked, and are not."""
-    watched = Masked.masked
+    watched = Masking.mask
 
     def plain(self, turn, heard, body):
         watched(self, turn, heard, body)
         return body
 
-    monkeypatch.setattr(Masked, "masked", plain)
+    monkeypatch.setattr(Masking, "masked", plain)
     hub = meet(masked, tmp_path)
     hub.run()
     sent = answers_seen(hub, masked)
@@ -169,7 +169,7 @@ def test_a_node_that_is_killed_over_and_over_loses_nothing(masked, tmp_path, vic
 def test_a_total_that_could_not_be_written_is_handed_on_once_there_is_room(
     tree, tmp_path, monkeypatch
 ):
-    tries, say = [], Journal.say
+    tries, say = [], Journal.put
 
     def full(journal, digest, what, content):
         if what == "handed.1" and len(tries) < 2:
@@ -177,7 +177,7 @@ def test_a_total_that_could_not_be_written_is_handed_on_once_there_is_room(
             raise InputError("no room")
         return say(journal, digest, what, content)
 
-    monkeypatch.setattr(Journal, "say", full)
+    monkeypatch.setattr(Journal, "put", full)
     hub = meet(tree, tmp_path)
     hub.run()
     assert len(tries) == 2
@@ -205,10 +205,10 @@ def spoilt_total(study, turn, *, by, to):
 
     def spoil(sender, receiver, packet):
         if ".edge." in packet.subject and receiver == to:
-            envelope = study.signed.opener.opened(packet.payload)
+            envelope = study.signed.opener.open(packet.payload)
             if envelope.kind == Kind.TOTAL and envelope.round == turn:
                 body, seal = other(envelope.body), seal_of(study, by)
-                sealed = seal.sealed(Kind.TOTAL, turn, body, transcript=envelope.transcript_digest)
+                sealed = seal.seal(Kind.TOTAL, turn, body, transcript=envelope.transcript)
                 return [(0.0, packet._replace(payload=sealed))]
         return [(0.0, packet)]
 
@@ -229,7 +229,7 @@ def test_a_root_that_tells_branches_different_totals_is_found_out(tree, tmp_path
     hub.run()
     outcome = hub.parties["coordinator"].outcome
     assert outcome.ending == "abandoned"
-    assert "lariboisiere, guys heard something else than was published" in outcome.line
+    assert "lariboisiere, guys received something else than was published" in outcome.line
     assert {party.outcome.model for party in hub.parties.values()} == {None}
 
 
@@ -249,14 +249,14 @@ def test_under_masks_branches_that_were_told_different_totals_open_nothing(
 def test_a_node_that_leaves_out_what_is_below_it_ends_the_run_without_a_model(
     masked, tmp_path, monkeypatch
 ):
-    added = TreeExchange.added
+    added = TreeExchange.outgoing
 
     def leaving_out(self, message, bodies):
         if self.agent == 1:
             return message
         return added(self, message, bodies)
 
-    monkeypatch.setattr(TreeExchange, "added", leaving_out)
+    monkeypatch.setattr(TreeExchange, "outgoing", leaving_out)
     hub = meet(masked, tmp_path)
     hub.run()
     ended(hub, 2, "refused", "the masks do not cancel")
@@ -268,8 +268,8 @@ def test_a_node_that_says_two_things_in_a_round_is_refused(tree, tmp_path):
     hub = meet(tree, tmp_path)
     hub.run(until=lambda: hub.parties[1].progress().round >= 3)
     said = next(e for e in messages_of(hub, tree) if (e.sender, e.round) == (0, 1))
-    sealed = seal_of(tree, 0).sealed(
-        Kind.MESSAGE, 1, other(said.body), transcript=said.transcript_digest
+    sealed = seal_of(tree, 0).seal(
+        Kind.MESSAGE, 1, other(said.body), transcript=said.transcript
     )
     hub.tell(1, Packet(tree.signed.subjects.edge(0, 1), sealed))
     ended(hub, 1, "refused", "mercy sent round 1 twice with different content")
@@ -282,11 +282,11 @@ def test_a_root_that_ends_with_another_model_than_its_heads_say_gives_none(tree,
 
     def shown(sender, receiver, packet):
         if sender == 2 and receiver == 4 and ".state." in packet.subject:
-            envelope = tree.signed.opener.opened(packet.payload)
+            envelope = tree.signed.opener.open(packet.payload)
             if envelope.kind == Kind.FINAL:
                 seal, body = seal_of(tree, 2), other(envelope.body)
-                sealed = seal.sealed(
-                    Kind.FINAL, ROUNDS, body, transcript=envelope.transcript_digest
+                sealed = seal.seal(
+                    Kind.FINAL, ROUNDS, body, transcript=envelope.transcript
                 )
                 return [(0.0, packet._replace(payload=sealed))]
         return [(0.0, packet)]
@@ -295,7 +295,7 @@ def test_a_root_that_ends_with_another_model_than_its_heads_say_gives_none(tree,
     hub.run()
     outcome = hub.parties["coordinator"].outcome
     assert (outcome.ending, outcome.model) == ("abandoned", None)
-    assert "guys heard something else" in outcome.line
+    assert "guys received something else" in outcome.line
 
 
 @pytest.mark.slow

@@ -137,11 +137,20 @@ def meet(study, folder, *, spoil=None, seed=7, sites=None, lines=None, accounts=
     return hub
 
 
+def without_room(journal, work):
+    """What some work returns while the database refuses every write of a journal."""
+    journal._connection.execute("PRAGMA query_only = ON")
+    try:
+        return work()
+    finally:
+        journal._connection.execute("PRAGMA query_only = OFF")
+
+
 def envelopes(hub, study, kind=Kind.MESSAGE):
     """What the witness saw of a kind, opened."""
     for sender, packet in hub.seen:
         try:
-            envelope = study.signed.opener.opened(packet.payload)
+            envelope = study.signed.opener.open(packet.payload)
         except ValueError:
             continue
         if envelope.kind == kind:

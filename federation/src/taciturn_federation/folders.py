@@ -1,8 +1,8 @@
-"""Folders of coordinator and owner, which nobody else can read.
+"""Folders of coordinator and owner, which only their user can read.
 
 A study has:
 
-invitation.json       what owners get
+invitation.json       for every owner
 hub.pem, hub.key      the server's certificate, which the invitation names
 nkey.key              lets the coordinator connect
 signing.key           signs invitation, proposals and published messages
@@ -17,7 +17,7 @@ invitation.json       the coordinator's invitation
 site.json             name, the file and how it is read
 nkey.key              lets the site connect
 signing.key           signs what the site sends
-journal               what it was asked and answered
+journal               what it received and answered
 progress/RUN.json     how far a run is
 reports/RUN/          reports of runs for which no folder was named
 """
@@ -62,15 +62,15 @@ from taciturn_federation.keys import (
 )
 
 
-def sites_folder(given: Path | None = None) -> Path:
-    """Return the folder of an owner's sites; if none is given, in the user's data folder."""
-    return data_folder() / "sites" if given is None else given
-
-
 def study_folder(study: str, folder: Path | None = None) -> Path:
     """Return the folder of a coordinator's study."""
     studies = data_folder() / "studies" if folder is None else folder
     return studies / check_party(study, "a study")
+
+
+def sites_folder(given: Path | None = None) -> Path:
+    """Return the folder of an owner's sites; if none is given, in the user's data folder."""
+    return data_folder() / "sites" if given is None else given
 
 
 def site_folder(study: str, name: str, folder: Path | None = None) -> Path:
@@ -78,7 +78,7 @@ def site_folder(study: str, name: str, folder: Path | None = None) -> Path:
     return sites_folder(folder) / check_party(study, "a study") / check_party(name)
 
 
-def found_site(study: str, name: str | None, folder: Path | None = None) -> Path:
+def find_site(study: str, name: str | None, folder: Path | None = None) -> Path:
     """Return the folder of the site of a study; without a name that of the only one."""
     place = sites_folder(folder) / check_party(study, "a study")
     if name is not None:
@@ -98,19 +98,19 @@ def found_site(study: str, name: str | None, folder: Path | None = None) -> Path
 
 
 def make_folder(folder: Path) -> Path:
-    """Make a new folder that only its user can enter, and return it."""
+    """Create a folder that only its user can enter, and return it."""
     try:
         private_folder(folder.parent)
         folder.mkdir(mode=0o700)
     except FileExistsError:
         raise InputError(f"there is {folder} already, with keys that are not replaced") from None
     except OSError as error:
-        raise InputError(f"{folder} cannot be made ({error.strerror}); make room") from None
+        raise InputError(f"{folder} cannot be created ({error.strerror}); make room") from None
     return folder
 
 
 def _new_keys(folder: Path) -> Ed25519PrivateKey:
-    """Make a folder of a party with its two keys, and return the signing key."""
+    """Create the folder of a party with its two keys, and return the signing key."""
     make_folder(folder)
     signing = Ed25519PrivateKey.generate()
     write_key(folder / "nkey.key", Ed25519PrivateKey.generate())
@@ -125,7 +125,7 @@ def read_text(file: Path) -> str:
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(
             f"{file} cannot be read ({type(error).__name__}); name the file of the coordinator, or "
-            "put back what taciturn study new or taciturn site join made"
+            "put back the file of taciturn study new or taciturn site join"
         ) from None
 
 
@@ -134,11 +134,11 @@ class User:
     """What the hub allows a party."""
 
     nkey: str  # its public nkey
-    writes: tuple[str, ...]  # the subjects, with wildcards; empty: none
-    hears: tuple[str, ...]
+    publish: tuple[str, ...]  # the subjects, with wildcards; empty: none
+    subscribe: tuple[str, ...]
 
 
-class Admitted(Document):
+class Admission(Document):
     """A site that was admitted to a study."""
 
     FORMAT: ClassVar[str] = "taciturn.member"
@@ -165,8 +165,8 @@ class PartyFolder:
         """Return the key with which coordinator or site connects."""
         return Nkey(read_key(self.folder / "nkey.key"))
 
-    def _certified(self, name: str) -> dict[str, Any]:
-        """Return what a proposal or request says of the party: name, key, nkey, certified."""
+    def _credentials(self, name: str) -> dict[str, Any]:
+        """Return what proposals and requests have of the party: name, key, nkey, certified."""
         key, nkey = self.signing_key(), self.nkey().public
         certified = certify_nkey(key, self.invitation.study, name, nkey)
         text = public_text(key.public_key())
@@ -183,15 +183,15 @@ class StudyFolder(PartyFolder):
 
     def coordinator(self) -> Member:
         """Return the coordinator as a proposal names it."""
-        return Member(**self._certified(COORDINATOR_NAME) | {"key": self.invitation.key})
+        return Member(**self._credentials(COORDINATOR_NAME) | {"key": self.invitation.key})
 
-    def admitted(self) -> tuple[Admitted, ...]:
+    def admitted(self) -> tuple[Admission, ...]:
         """Return the sites that were admitted, also those struck off, in that order."""
         files = sorted((self.folder / "members").glob("*.json"))
-        found = (Admitted.from_json(read_text(file)) for file in files)
+        found = (Admission.from_json(read_text(file)) for file in files)
         return tuple(sorted(found, key=lambda one: one.number))
 
-    def members(self) -> tuple[Admitted, ...]:
+    def members(self) -> tuple[Admission, ...]:
         """Return the sites that may take part."""
         return tuple(one for one in self.admitted() if not one.struck)
 
@@ -201,11 +201,11 @@ class StudyFolder(PartyFolder):
         return tuple(SignedProposal.from_json(read_text(file)) for file in files)
 
     def run_folder(self, proposal: SignedProposal) -> Path:
-        """Return the folder of the coordinator's journal of a run; it may not be there yet."""
+        """Return the folder of the coordinator's journal of a run; it may not exist yet."""
         return self.folder / "runs" / proposal.subjects.run
 
     def report_folder(self, proposal: SignedProposal) -> Path:
-        """Return where the report of a run is kept if no other folder is named."""
+        """Return the folder of the report of a run if no other is named."""
         return self.run_folder(proposal) / "report"
 
     def struck(self) -> frozenset[str]:
@@ -213,14 +213,14 @@ class StudyFolder(PartyFolder):
         return frozenset(json.loads(read_text(self.folder / "struck.json")))
 
     def users(self) -> tuple[User, ...]:
-        """Return what the hub allows whom: what the proposals of the study give them to do."""
+        """Return the users of the hub, by the proposals of the study."""
         return users_of(self.nkey().public, self.proposals(), self.struck())
 
 
 def new_study(
     folder: Path, name: str, table: TableFacts, *, hub: str, rows_per_person: int | None
 ) -> StudyFolder:
-    """Make a study in a new folder: keys, the hub's certificate and the invitation.
+    """Create a study in a new folder: keys, the hub's certificate and the invitation.
 
     `hub`: host and port at which sites reach it.
     """
@@ -243,7 +243,7 @@ def new_study(
 
 
 def open_study(folder: Path) -> StudyFolder:
-    """Return the study in a folder, which this version of taciturn must have made."""
+    """Return the study in a folder, which must be of this version of taciturn."""
     file = folder / "invitation.json"
     if not file.is_file():
         raise InputError(
@@ -253,10 +253,10 @@ def open_study(folder: Path) -> StudyFolder:
     return StudyFolder(folder, read_invitation(file))
 
 
-def admit(study: StudyFolder, request: JoinRequest) -> Admitted:
-    """Write a site down as a member, and return it.
+def admit(study: StudyFolder, request: JoinRequest) -> Admission:
+    """Store a site as a member, and return it.
 
-    A member that asks again, with the keys that it has, keeps its place; its count is the new one.
+    A member with another request, and the same keys, keeps its place; its count is the new one.
 
     Raises `InputError` if the request answers another invitation, its nkey is not certified by its
     signing key, one of its keys was struck off or is another party's, or a member of that name has
@@ -266,7 +266,7 @@ def admit(study: StudyFolder, request: JoinRequest) -> Admitted:
     if study.struck() & {request.key, request.nkey}:
         raise InputError(
             f"a key of {request.name} was struck off; its owner moves the folder of the site away "
-            "and joins again, which makes new keys"
+            "and joins again, with new keys"
         )
     site, known = request.participant, {one.participant.name: one for one in study.admitted()}
     before = known.get(site.name)
@@ -278,14 +278,14 @@ def admit(study: StudyFolder, request: JoinRequest) -> Admitted:
     others = [one.participant for one in study.members() if one.participant.name != site.name]
     for other in (study.coordinator(), *others):
         if other.keys & site.keys:
-            raise InputError(f"{other.name} has a key of {site.name}; each has keys of its own")
+            raise InputError(f"{other.name} has a key of {site.name}; no two share a key")
     number = len(known) if before is None else before.number
-    member = Admitted(number=number, participant=site, request=request.digest, struck=False)
+    member = Admission(number=number, participant=site, request=request.digest, struck=False)
     write_text(member.to_json() + "\n", study.folder / "members" / f"{site.name}.json")
     return member
 
 
-def strike(study: StudyFolder, name: str) -> Admitted:
+def strike(study: StudyFolder, name: str) -> Admission:
     """Strike a site off: neither key may connect, be proposed with or be admitted again."""
     known = {one.participant.name: one for one in study.admitted()}
     if name not in known:
@@ -307,16 +307,16 @@ def keep_proposal(study: StudyFolder, proposal: SignedProposal) -> Path:
 def users_of(
     coordinator: str, proposals: Sequence[SignedProposal], struck: frozenset[str]
 ) -> tuple[User, ...]:
-    """Return the users of a hub: the coordinator, and whoever takes part in a proposal.
+    """Return the users of a hub: the coordinator, and the participants of proposals.
 
-    `coordinator` and `struck` are public nkeys; those struck may not connect, whatever a proposal
-    says.
+    `coordinator` and `struck` are public nkeys; those struck may not connect, in spite of any
+    proposal.
     """
     users = {coordinator: User(coordinator, (), ())}
 
-    def allow(nkey: str, writes: tuple[str, ...], hears: tuple[str, ...]) -> None:
+    def allow(nkey: str, publish: tuple[str, ...], subscribe: tuple[str, ...]) -> None:
         known = users.get(nkey, User(nkey, (), ()))
-        users[nkey] = User(nkey, known.writes + writes, known.hears + hears)
+        users[nkey] = User(nkey, known.publish + publish, known.subscribe + subscribe)
 
     for proposal in proposals:
         subjects = proposal.subjects
@@ -327,7 +327,7 @@ def users_of(
 
 
 class SiteFacts(Document):
-    """What a site is called and which file it speaks for; nothing of the file itself."""
+    """The name of a site and its file; nothing of the content."""
 
     FORMAT: ClassVar[str] = "taciturn.site"
     VERSION: ClassVar[int] = 1
@@ -355,13 +355,13 @@ class SiteFolder(PartyFolder):
         return self.folder / "journal"
 
     def progress_file(self, proposal: SignedProposal) -> Path:
-        """Return where a run's process says how far it is; its folder is made."""
+        """Return the file of a run's progress; its folder is created."""
         folder = self.folder / "progress"
         folder.mkdir(mode=0o700, exist_ok=True)
         return folder / f"{proposal.subjects.run}.json"
 
     def report_folder(self, proposal: SignedProposal) -> Path:
-        """Return where the report of a run is kept if its owner names no folder."""
+        """Return the folder of the report of a run if its owner names no other."""
         return self.folder / "reports" / proposal.subjects.run
 
     def source(self, data: Path | None = None) -> Source:
@@ -374,14 +374,14 @@ class SiteFolder(PartyFolder):
         invited = self.invitation
         return JoinRequest(
             study=invited.study, invitation=invited.digest, count=count,
-            taciturn=taciturn.__version__, signature=UNSIGNED, **self._certified(self.name),
+            taciturn=taciturn.__version__, signature=UNSIGNED, **self._credentials(self.name),
         ).signed(self.signing_key())  # fmt: skip
 
     def take_part(self, proposal: SignedProposal) -> int:
         """Return the number of the agent that the site is.
 
         Raises `PrivacyError` if the coordinator did not sign the proposal, and `InputError` if it
-        is of another study, or the site has no part in it with its own keys.
+        is of another study, or the site has no part in it with its keys.
         """
         if proposal.study != self.invitation.study:
             raise InputError(
@@ -392,8 +392,8 @@ class SiteFolder(PartyFolder):
         agent = proposal.agent_of(self.signing_key().public_key())
         if proposal.participants[agent].nkey != self.nkey().public:
             raise InputError(
-                "the proposal names another nkey for this site than it has; put back the keys that "
-                "taciturn site join made"
+                "the proposal names another nkey for this site than it has; put back the keys of "
+                "taciturn site join"
             )
         return agent
 
@@ -408,7 +408,7 @@ def read_invitation(file: Path) -> Invitation:
 def join(
     folder: Path, invitation: Invitation, name: str, data: Path, person_column: str | None
 ) -> tuple[SiteFolder, JoinRequest]:
-    """Make the keys of a site, and return it with the request to be sent to the coordinator."""
+    """Create a site with its keys, and return it with the request for the coordinator."""
     facts = SiteFacts(name=name, data=str(data.absolute()), person_column=person_column)
     count = count_of(source_of(data, invitation, facts), invitation)
     _new_keys(folder)
@@ -436,7 +436,7 @@ def open_site(folder: Path) -> SiteFolder:
 def source_of(data: Path, invitation: Invitation, facts: SiteFacts) -> Source:
     """Return the file of a site and how it is read."""
     if data.is_dir():
-        raise InputError(f"{data} is a folder; a site speaks for one file")
+        raise InputError(f"{data} is a folder; a site has one file")
     target = invitation.table.target.name
     return Source(path=data, target=target, bounds=None, person_column=facts.person_column)
 

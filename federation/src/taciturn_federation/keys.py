@@ -1,6 +1,6 @@
 """Keys of the parties, and the one function that signs with them: under a label.
 
-Keys are made on the machine that uses them, for its user alone to read. A party has two, both
+Keys are generated on the machine that uses them, for its user alone to read. A party has two, both
 Ed25519: the signing key signs documents and envelopes, the nkey answers the hub's challenges.
 """
 
@@ -57,8 +57,8 @@ class Label(Enum):
 def sign_labelled(key: Ed25519PrivateKey, label: Label, content: bytes) -> bytes:
     """Return the signature of a label and some content, 64 bytes.
 
-    **Guarantee.** Signing keys sign by this function alone, so whoever obtains a signature for one
-    kind of content has none for another.
+    **Guarantee.** Signing keys sign by this function alone, so a signature for one kind of content
+    is none for another.
     """
     return key.sign(label.value + content)
 
@@ -81,7 +81,7 @@ def public_text(key: Ed25519PublicKey) -> str:
 def public_key(text: str) -> Ed25519PublicKey:
     """Return the key of which `public_text` is the text; `InputError` if it is none."""
     if not _KEY.fullmatch(text):
-        raise InputError("a signing key is not 64 hexadecimal digits; ask for the file anew")
+        raise InputError("a signing key is not 64 hexadecimal digits; request the file again")
     return Ed25519PublicKey.from_public_bytes(bytes.fromhex(text))
 
 
@@ -117,14 +117,14 @@ def read_private(file: Path) -> bytes:
     try:
         if os.name == "posix" and stat.S_IMODE(file.stat().st_mode) & 0o077:
             raise InputError(
-                f"others can read {file}; take it for known and make new keys, or say chmod 600 if "
-                "it is not"
+                f"others can read {file}; replace the key, as others may know it, or chmod 600 the "
+                "file if none does"
             )
         return file.read_bytes()
     except OSError as error:
         raise InputError(
-            f"{file} cannot be read ({error.strerror}); it is made by taciturn study new or "
-            "taciturn site join"
+            f"{file} cannot be read ({error.strerror}); taciturn study new or taciturn site join "
+            "creates it"
         ) from None
 
 
@@ -177,7 +177,7 @@ def nkey_bytes(text: str) -> bytes:
     """Return the 32 bytes of which `nkey_text` is the text; `InputError` if it is none."""
     public = base64.b32decode(text)[1:33] if _NKEY.fullmatch(text) else b""
     if nkey_text(public) != text:
-        raise InputError("a public nkey is not what NATS writes for a user; ask for the file anew")
+        raise InputError("a public nkey is not what NATS writes for a user; request the file again")
     return public
 
 
@@ -188,7 +188,7 @@ def certify_nkey(key: Ed25519PrivateKey, study: str, name: str, nkey: str) -> st
 
 @lru_cache(10_000)  # a hub reads the proposals of its study several times a second
 def check_nkey(key: str, study: str, name: str, nkey: str, signature: str) -> None:
-    """Raise `InputError` unless the holder of a signing key certified an nkey of its own."""
+    """Raise `InputError` unless the holder of a signing key certified another key as its nkey."""
     if nkey_bytes(nkey).hex() == key:
         raise InputError(f"{name} connects with its signing key; it needs another key for that")
     content = _certified(study, name, nkey)
@@ -219,7 +219,7 @@ def check_certificate(pem: str) -> None:
     with suppress(ValueError):
         if x509.load_pem_x509_certificate(pem.encode()).public_bytes(Encoding.PEM) == pem.encode():
             return
-    raise InputError("the hub's certificate cannot be read; ask for the invitation anew")
+    raise InputError("the hub's certificate cannot be read; request the invitation again")
 
 
 def client_context(certificate: str) -> ssl.SSLContext:

@@ -1,4 +1,4 @@
-"""Masked words tell their sum over all and nothing else; what would break that is seen."""
+"""Masking words tell their sum over all and nothing else; what would break that is seen."""
 
 import hashlib
 import hmac
@@ -40,7 +40,7 @@ def plain(agents, words=20_000):
 
 
 def sent(masks, values, turn=0, heard=HEARD):
-    return [one.masked(turn, heard, v) for one, v in zip(masks, values, strict=True)]
+    return [one.mask(turn, heard, v) for one, v in zip(masks, values, strict=True)]
 
 
 def looks_random(words, carried):
@@ -102,7 +102,7 @@ def unmasked(words, number, known, whole, turn=0, keys=key_of):
         if other in known:
             alone = Masks(key_of(number), whole, number, part="training")
             alone._pairs = [pair]
-            words = words - alone.masked(turn, HEARD, np.zeros_like(words))
+            words = words - alone.mask(turn, HEARD, np.zeros_like(words))
     return words
 
 
@@ -110,7 +110,7 @@ def test_among_sites_that_were_shown_different_sets_nothing_opens():
     """Agent 3 colludes and shows one key to agent 0, and another one to agents 1 and 2."""
     values, two = plain(4), key_of(3, run=9)
     sets = [participants(4), *[participants(4, k3=two)] * 2]
-    there = [Masks(key_of(n), sets[n], n, part="training").masked(0, HEARD, values[n])
+    there = [Masks(key_of(n), sets[n], n, part="training").mask(0, HEARD, values[n])
              for n in range(3)]  # fmt: skip
     left = [unmasked(there[n], n, (3,), sets[n]) for n in range(3)]
     for size in (1, 2, 3):
@@ -124,31 +124,31 @@ def test_among_sites_that_were_shown_different_sets_nothing_opens():
 
 def test_words_that_differ_are_not_masked_twice_in_a_round():
     values, (masks, *_) = plain(3, words=50), masks_of(3)
-    first = masks.masked(4, HEARD, values[0])
-    np.testing.assert_array_equal(masks.masked(4, HEARD, values[0]), first)
+    first = masks.mask(4, HEARD, values[0])
+    np.testing.assert_array_equal(masks.mask(4, HEARD, values[0]), first)
     with pytest.raises(PrivacyError, match="masked before"):
-        masks.masked(4, HEARD, values[1])
+        masks.mask(4, HEARD, values[1])
     with pytest.raises(PrivacyError, match="masked before"):
-        masks.masked(4, b"x" * 32, values[0])
+        masks.mask(4, b"x" * 32, values[0])
     with pytest.raises(PrivacyError, match="masked before"):
-        masks.masked(3, HEARD, values[0])
+        masks.mask(3, HEARD, values[0])
     again, *_ = masks_of(3, after=4)
     with pytest.raises(PrivacyError, match="masked before"):
-        again.masked(4, HEARD, values[0])
-    again.masked(5, HEARD, values[0])
+        again.mask(4, HEARD, values[0])
+    again.mask(5, HEARD, values[0])
 
 
 def test_a_mask_that_is_used_twice_is_seen_in_the_difference():
     """The planted fault: a process that forgot; and what differs in round, past, part or run."""
     one, other, _ = plain(3)
-    first, again = (masks_of(3)[0].masked(0, HEARD, words) for words in (one, other))
+    first, again = (masks_of(3)[0].mask(0, HEARD, words) for words in (one, other))
     assert not looks_random(first - again, one - other)
     np.testing.assert_array_equal(first - again, one - other)
     elsewhere = [
-        masks_of(3)[0].masked(1, HEARD, other),
-        masks_of(3)[0].masked(0, b"x" * 32, other),
-        Masks(key_of(0), participants(3), 0, part="evaluation").masked(0, HEARD, other),
-        masks_of(3, participants(3, run=bytes(32)))[0].masked(0, HEARD, other),
+        masks_of(3)[0].mask(1, HEARD, other),
+        masks_of(3)[0].mask(0, b"x" * 32, other),
+        Masks(key_of(0), participants(3), 0, part="evaluation").mask(0, HEARD, other),
+        masks_of(3, participants(3, run=bytes(32)))[0].mask(0, HEARD, other),
     ]
     for words in elsewhere:
         assert looks_random(first - words, one - other)
@@ -183,7 +183,7 @@ def test_masks_that_do_not_cancel_are_seen_by_who_opens(plant):
 
 def test_a_participant_that_heard_something_else_opens_nothing():
     values, masks = plain(3, words=100), masks_of(3)
-    there = [*sent(masks[:2], values[:2]), masks[2].masked(0, b"x" * 32, values[2])]
+    there = [*sent(masks[:2], values[:2]), masks[2].mask(0, b"x" * 32, values[2])]
     with pytest.raises(InputError, match="do not cancel"):
         opened(there, 3)
 
@@ -208,7 +208,7 @@ def test_keys_that_are_none_or_anothers_are_refused():
     with pytest.raises(InputError, match="not 32 bytes long"):
         Participants(RUN, (bytes(32),), (bytes(31),))
     with pytest.raises(InputError, match="must have 32"):
-        masks_of(2)[0].masked(0, b"", np.zeros(3, np.uint64))
+        masks_of(2)[0].mask(0, b"", np.zeros(3, np.uint64))
 
 
 def test_a_secret_key_is_shown_by_no_repr():
