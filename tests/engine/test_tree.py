@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.stats
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from conftest import computed, make_algorithm, make_shards, make_terms
 from taciturn.algorithms import METHODS
@@ -31,7 +32,7 @@ from taciturn.network import (
     star,
 )
 from taciturn.problems import L2, Logistic, Problem, WholeSpace, public_facts
-from taciturn_federation.masks import MaskKey, Masks, Participants
+from taciturn_federation.masks import Masks, Participants
 
 PROBLEM = Problem(Logistic(), L2(0.05), WholeSpace())
 GRAPHS = [ring(8), path(8), star(8), complete(8), erdos_renyi(8, 0.3, seed=1)]
@@ -139,12 +140,12 @@ def test_under_masks_sums_on_a_tree_are_credited_as_on_the_star():
 @pytest.mark.parametrize("graph", [ring(6), path(5)], ids=["ring", "path"])
 def test_masked_words_go_up_a_tree_and_only_the_total_opens(graph):
     tree, agents = connected(spanning_tree(graph)), graph.agents
-    keys = [MaskKey.fresh() for _ in range(agents)]
-    public = tuple(key.public for key in keys)
+    keys = [X25519PrivateKey.generate() for _ in range(agents)]
+    public = tuple(key.public_key().public_bytes_raw() for key in keys)
     everybody = Participants(bytes(32), tuple(bytes([k]) * 32 for k in range(agents)), public)
     words = np.random.default_rng(0).integers(-(2**40), 2**40, (agents, 4096))
     masked = np.stack([
-        Masks(key, everybody, k, part="test").masked(0, bytes(32), words[k].view(np.uint64))
+        Masks(key, everybody, k, part="test").mask(0, bytes(32), words[k].view(np.uint64))
         for k, key in enumerate(keys)
     ])  # fmt: skip
     up = np.asarray(tree.sent(jnp.asarray(masked.view(np.int64))))

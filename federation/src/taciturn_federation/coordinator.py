@@ -74,7 +74,7 @@ class Coordinator(inbox.RunParty):
         self._heads: dict[int, Envelope] = {}
         self._entries: dict[int, Rounds] = {}
         self._done: set[int] = set()
-        self._leaving, self._limiter = RetryTimer(), inbox.BroadcastLimiter()
+        self._leaving = RetryTimer()
         self._phase = "inviting"
         self._verdict: str | None = None  # a breach whose end is not written yet
         self._given_up: bytes | None = None
@@ -131,7 +131,7 @@ class Coordinator(inbox.RunParty):
     def _dispatch(self, subject: str, envelope: Envelope) -> list[Packet]:
         kind, values = envelope.kind, envelope.values if envelope.kind == Kind.REFUSAL else {}
         if kind == Kind.RESEND_REQUEST or (kind == Kind.ACCEPTANCE and self._started):
-            return self._repeat() if self._limiter.allows(self._now) else []
+            return self._repeat() if self._may_repeat(Kind.START) else []
         # a site may refuse to begin what has begun: its journal resumes the run
         late = kind == Kind.REFUSAL and self._started and not values.get("started", True)
         if kind in (Kind.DONE, Kind.REFUSAL) and not late:
@@ -263,7 +263,7 @@ class Coordinator(inbox.RunParty):
 
     def _public_packets(self) -> list[Packet]:
         """Return the value of a star's round; without an aggregator nothing."""
-        subject = self.signed.subjects.public(self._turn)
+        subject = self._exchange.subjects.public(self._turn)
         return [Packet(subject, self._published)] if self._star else []
 
     def _standing(self) -> tuple[int, int, int]:
@@ -401,7 +401,7 @@ class Coordinator(inbox.RunParty):
         return [*self._repeat(), *packets]
 
     def _packet(self, payload: bytes) -> Packet:
-        return Packet(self.signed.subjects.proposal, payload)
+        return Packet(self._exchange.subjects.proposal, payload)
 
     def _get(self, name: str) -> bytes | None:
         return self._journal.get(self._digest, name)

@@ -176,14 +176,6 @@ def _no_number(text: str) -> None:
     raise ValueError(f"{text} is no number in JSON")
 
 
-def from_hex(text: Any) -> bytes:
-    """Return the bytes that hexadecimal digits stand for; raise `InputError` if these are none."""
-    try:
-        return bytes.fromhex(text)
-    except (TypeError, ValueError):
-        raise InputError("a message holds no hexadecimal digits where it must") from None
-
-
 def chain(transcript: bytes, digest: bytes) -> bytes:
     """Return h_t = SHA-256(h_(t-1) | digest of what was received in round t)."""
     return _sha(transcript + digest)

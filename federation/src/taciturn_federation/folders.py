@@ -25,7 +25,6 @@ reports/RUN/          reports of runs for which no folder was named
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -146,8 +145,6 @@ class Admission(Document):
 
     number: int  # in the order of admission, which is that of the agents
     participant: Participant
-    request: str  # the digest of the request
-    struck: bool
 
 
 @dataclass(frozen=True)
@@ -193,7 +190,8 @@ class StudyFolder(PartyFolder):
 
     def members(self) -> tuple[Admission, ...]:
         """Return the sites that may take part."""
-        return tuple(one for one in self.admitted() if not one.struck)
+        struck = self.struck()
+        return tuple(one for one in self.admitted() if one.participant.key not in struck)
 
     def proposals(self) -> tuple[SignedProposal, ...]:
         """Return the signed proposals of this study."""
@@ -213,8 +211,23 @@ class StudyFolder(PartyFolder):
         return frozenset(json.loads(read_text(self.folder / "struck.json")))
 
     def users(self) -> tuple[User, ...]:
-        """Return the users of the hub, by the proposals of the study."""
-        return users_of(self.nkey().public, self.proposals(), self.struck())
+        """Return the users of the hub: the coordinator, and the participants of all proposals.
+
+        Those struck off may not connect, in spite of any proposal.
+        """
+        coordinator, struck = self.nkey().public, self.struck()
+        users = {coordinator: User(coordinator, (), ())}
+
+        def allow(nkey: str, publish: tuple[str, ...], subscribe: tuple[str, ...]) -> None:
+            known = users.get(nkey, User(nkey, (), ()))
+            users[nkey] = User(nkey, known.publish + publish, known.subscribe + subscribe)
+
+        for proposal in self.proposals():
+            subjects = proposal.subjects
+            allow(coordinator, *subjects.of_coordinator)
+            for agent, site in enumerate(proposal.participants):
+                allow(site.nkey, *subjects.of_agent(agent, proposal.neighbours(agent)))
+        return tuple(user for nkey, user in users.items() if nkey not in struck)
 
 
 def new_study(
@@ -269,61 +282,34 @@ def admit(study: StudyFolder, request: JoinRequest) -> Admission:
             "and joins again, with new keys"
         )
     site, known = request.participant, {one.participant.name: one for one in study.admitted()}
-    before = known.get(site.name)
-    if before is not None and not before.struck and before.participant.keys != site.keys:
-        raise InputError(
-            f"there is a site {site.name} with other keys; strike it off first (taciturn study "
-            "strike), if its owner says so"
-        )
-    others = [one.participant for one in study.members() if one.participant.name != site.name]
-    for other in (study.coordinator(), *others):
-        if other.keys & site.keys:
+    before, members = known.get(site.name), [one.participant for one in study.members()]
+    for other in (study.coordinator(), *members):
+        if other.name == site.name and other.keys != site.keys:
+            raise InputError(
+                f"there is a site {site.name} with other keys; strike it off first (taciturn study "
+                "strike), if its owner says so"
+            )
+        if other.name != site.name and other.keys & site.keys:
             raise InputError(f"{other.name} has a key of {site.name}; no two share a key")
     number = len(known) if before is None else before.number
-    member = Admission(number=number, participant=site, request=request.digest, struck=False)
+    member = Admission(number=number, participant=site)
     write_text(member.to_json() + "\n", study.folder / "members" / f"{site.name}.json")
     return member
 
 
-def strike(study: StudyFolder, name: str) -> Admission:
+def strike(study: StudyFolder, name: str) -> None:
     """Strike a site off: neither key may connect, be proposed with or be admitted again."""
-    known = {one.participant.name: one for one in study.admitted()}
+    known = {one.participant.name: one.participant for one in study.admitted()}
     if name not in known:
         raise InputError(f"study {study.name!r} has no site {name!r}; see taciturn study status")
-    member = known[name].model_copy(update={"struck": True})
-    gone = study.struck() | {member.participant.key, member.participant.nkey}
+    gone = study.struck() | {known[name].key, known[name].nkey}
     write_text(json.dumps(sorted(gone)) + "\n", study.folder / "struck.json")
-    write_text(member.to_json() + "\n", study.folder / "members" / f"{name}.json")
-    return member
 
 
-def keep_proposal(study: StudyFolder, proposal: SignedProposal) -> Path:
+def keep_proposal(study: StudyFolder, proposal: SignedProposal) -> None:
     """Write a signed proposal into the study, so that the hub allows its run."""
     file = study.folder / "proposals" / f"{proposal.subjects.run}.json"
     write_text(proposal.to_json() + "\n", file)
-    return file
-
-
-def users_of(
-    coordinator: str, proposals: Sequence[SignedProposal], struck: frozenset[str]
-) -> tuple[User, ...]:
-    """Return the users of a hub: the coordinator, and the participants of proposals.
-
-    `coordinator` and `struck` are public nkeys; those struck may not connect, in spite of any
-    proposal.
-    """
-    users = {coordinator: User(coordinator, (), ())}
-
-    def allow(nkey: str, publish: tuple[str, ...], subscribe: tuple[str, ...]) -> None:
-        known = users.get(nkey, User(nkey, (), ()))
-        users[nkey] = User(nkey, known.publish + publish, known.subscribe + subscribe)
-
-    for proposal in proposals:
-        subjects = proposal.subjects
-        allow(coordinator, *subjects.of_coordinator)
-        for agent, site in enumerate(proposal.participants):
-            allow(site.nkey, *subjects.of_agent(agent, proposal.neighbours(agent)))
-    return tuple(user for nkey, user in users.items() if nkey not in struck)
 
 
 class SiteFacts(Document):
@@ -367,7 +353,16 @@ class SiteFolder(PartyFolder):
     def source(self, data: Path | None = None) -> Source:
         """Return the site's file and how it is read."""
         file = Path(self.facts.data) if data is None else data
-        return source_of(file, self.invitation, self.facts)
+        if file.is_dir():
+            raise InputError(f"{file} is a folder; a site has one file")
+        target = self.invitation.table.target.name
+        return Source(path=file, target=target, bounds=None, person_column=self.facts.person_column)
+
+    def count(self) -> int:
+        """Return how many records the file has, or how many places its persons have."""
+        files, invited = read_files(self.source(), self.invitation.table.bounds), self.invitation
+        (count,) = Division(agents=1, rows_per_person=invited.rows_per_person).counts(files)
+        return count
 
     def request(self, count: int) -> JoinRequest:
         """Return what the owner sends to the coordinator."""
@@ -410,11 +405,11 @@ def join(
 ) -> tuple[SiteFolder, JoinRequest]:
     """Create a site with its keys, and return it with the request for the coordinator."""
     facts = SiteFacts(name=name, data=str(data.absolute()), person_column=person_column)
-    count = count_of(source_of(data, invitation, facts), invitation)
+    site = SiteFolder(folder, invitation, facts)
+    count = site.count()  # before there is a folder
     _new_keys(folder)
     write_text(invitation.to_json() + "\n", folder / "invitation.json")
     write_text(facts.to_json() + "\n", folder / "site.json")
-    site = SiteFolder(folder, invitation, facts)
     return site, site.request(count)
 
 
@@ -424,25 +419,10 @@ def renew_site(site: SiteFolder, data: Path | None) -> tuple[SiteFolder, JoinReq
         facts = site.facts.model_copy(update={"data": str(data.absolute())})
         write_text(facts.to_json() + "\n", site.folder / "site.json")
         site = SiteFolder(site.folder, site.invitation, facts)
-    return site, site.request(count_of(site.source(), site.invitation))
+    return site, site.request(site.count())
 
 
 def open_site(folder: Path) -> SiteFolder:
     """Return the site in a folder, whose study must be for this version of taciturn."""
     invitation = read_invitation(folder / "invitation.json")
     return SiteFolder(folder, invitation, SiteFacts.from_json(read_text(folder / "site.json")))
-
-
-def source_of(data: Path, invitation: Invitation, facts: SiteFacts) -> Source:
-    """Return the file of a site and how it is read."""
-    if data.is_dir():
-        raise InputError(f"{data} is a folder; a site has one file")
-    target = invitation.table.target.name
-    return Source(path=data, target=target, bounds=None, person_column=facts.person_column)
-
-
-def count_of(source: Source, invitation: Invitation) -> int:
-    """Return how many records a file has, or how many places its persons have."""
-    files = read_files(source, invitation.table.bounds)
-    (count,) = Division(agents=1, rows_per_person=invitation.rows_per_person).counts(files)
-    return count

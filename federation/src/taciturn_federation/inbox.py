@@ -138,24 +138,6 @@ class RetryTimer:
         return True
 
 
-@dataclass
-class BroadcastLimiter:
-    """Allows one repetition in `BROADCAST_INTERVAL` seconds.
-
-    If every request of A agents were answered to all of them, one slow round would bring A^2
-    messages, and these the next slow round.
-    """
-
-    _last: float | None = None
-
-    def allows(self, now: float) -> bool:
-        """Whether to repeat a message to all now; if so, not again within the interval."""
-        if self._last is not None and 0 <= now - self._last < BROADCAST_INTERVAL:
-            return False
-        self._last = now
-        return True
-
-
 def verify_packet(
     packet: Packet, opener: Opener, subjects: env.Subjects, subscribed: Sequence[str]
 ) -> Envelope:
@@ -201,6 +183,7 @@ class RunParty(Party):
         self._signer = Signer(signed.run, exchange.agent, key)
         self._inbox = Inbox(exchange, self._opener, journal)
         self._waiting, self._now = RetryTimer(), 0.0
+        self._repeated: dict[int, float] = {}
         self.outcome: Outcome | None = None
 
     @override
@@ -241,6 +224,18 @@ class RunParty(Party):
     @abstractmethod
     def _fail(self, line: str, *, breach: bool) -> list[Packet]:
         """Return what is sent once an error has ended the run; a breach is public."""
+
+    def _may_repeat(self, kind: int) -> bool:
+        """Whether to repeat a message to all now; if so, not again within the interval.
+
+        If every request of A agents were answered to all of them, one slow round would bring A^2
+        messages, and these the next slow round.
+        """
+        last = self._repeated.get(kind)
+        if last is not None and 0 <= self._now - last < BROADCAST_INTERVAL:
+            return False
+        self._repeated[kind] = self._now
+        return True
 
     def _guarded(self, work: Callable[[], list[Packet]]) -> list[Packet]:
         """Return the packets of some work, or those that follow from its error."""
@@ -379,8 +374,8 @@ def check_heads(envelope: Envelope, opener: Opener, head: bytes) -> None:
     if missing or other:
         what = "signed no head" if missing else "received something else than this site"
         raise BreachError(
-            f"{', '.join(missing or other)} {what}, so the coordinator may have sent sites "
-            "different values: no model is accepted; compare notes by telephone"
+            f"{', '.join(missing or other)} {what}, so {names[envelope.sender]} may have sent "
+            "sites different values: no model is accepted; compare notes by telephone"
         )
 
 
@@ -402,7 +397,7 @@ def acceptances_of(start: Envelope, opener: Opener) -> list[Envelope]:
 def _enclosed(envelope: Envelope, what: str, opener: Opener) -> list[Envelope]:
     """Return the envelopes that the coordinator encloses in one of its messages."""
     try:
-        return [opener.open(env.from_hex(text)) for text in envelope.values[what]]
-    except InputError as error:
+        return [opener.open(bytes.fromhex(text)) for text in envelope.values[what]]
+    except ValueError as error:
         name = opener.names[envelope.sender]
         raise BreachError(f"{name} handed on what no site signed: {error}") from None

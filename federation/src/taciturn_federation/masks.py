@@ -10,7 +10,7 @@ import os
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -24,49 +24,25 @@ from taciturn.budget import heads_folder
 from taciturn.errors import InputError, PrivacyError
 from taciturn.typing import HostArray
 from taciturn_federation.agreement import SignedProposal
-from taciturn_federation.envelope import NO_DIGEST, BreachError, Envelope, Opener, chain, from_hex
+from taciturn_federation.envelope import NO_DIGEST, BreachError, Envelope, Opener, chain
 from taciturn_federation.journal import Journal
 from taciturn_federation.keys import read_private, write_private
 
-__all__ = ["KEY_BYTES", "MaskKey", "Masks", "Participants", "open_sum", "open_total"]
+__all__ = ["KEY_BYTES", "Masks", "Participants", "open_sum", "open_total", "shared_secret"]
 
 KEY_BYTES = 32
 
 
-@dataclass(frozen=True)
-class MaskKey:
-    """The secret half of a key, 32 bytes, which serves one run; no `repr` shows it."""
+def shared_secret(key: X25519PrivateKey, public: bytes) -> bytes:
+    """Return the 32 bytes that only the owners of two keys can compute.
 
-    secret: bytes = field(repr=False)
-
-    def __post_init__(self) -> None:
-        if len(self.secret) != KEY_BYTES:
-            raise InputError(f"a key of masks has {len(self.secret)} bytes; it must have 32")
-
-    @classmethod
-    def fresh(cls) -> MaskKey:
-        """Return a new key, from the operating system."""
-        return cls(X25519PrivateKey.generate().private_bytes_raw())
-
-    @property
-    def public(self) -> bytes:
-        """The public half, 32 bytes."""
-        return self._key.public_key().public_bytes_raw()
-
-    def shared_with(self, public: bytes) -> bytes:
-        """Return the 32 bytes that only the owners of two keys can compute.
-
-        Raises `InputError` if the other key is of another length, or one of the few points with
-        which everybody shares the same secret.
-        """
-        try:
-            return self._key.exchange(X25519PublicKey.from_public_bytes(public))
-        except ValueError:
-            raise InputError("a key of masks is not one of X25519") from None
-
-    @property
-    def _key(self) -> X25519PrivateKey:
-        return X25519PrivateKey.from_private_bytes(self.secret)
+    Raises `InputError` if the other key is of another length, or one of the few points with which
+    everybody shares the same secret.
+    """
+    try:
+        return key.exchange(X25519PublicKey.from_public_bytes(public))
+    except ValueError:
+        raise InputError("a key of masks is not one of X25519") from None
 
 
 _LABEL = b"taciturn masks: participants 1\n"
@@ -112,9 +88,9 @@ class Participants:
         for one in accepted:
             name = opener.names[one.sender]
             try:
-                key = from_hex(one.values.get("mask"))
-                MaskKey.fresh().shared_with(key)
-            except InputError:
+                key = bytes.fromhex(one.values["mask"])
+                shared_secret(X25519PrivateKey.generate(), key)
+            except (KeyError, TypeError, ValueError):
                 raise BreachError(
                     f"{name} accepted without a key of masks, which the observer sum needs; its "
                     "owner should look at its version of taciturn"
@@ -157,9 +133,15 @@ class Masks:
     """
 
     def __init__(
-        self, key: MaskKey, participants: Participants, number: int, *, part: str, after: int = -1
+        self,
+        key: X25519PrivateKey,
+        participants: Participants,
+        number: int,
+        *,
+        part: str,
+        after: int = -1,
     ) -> None:
-        if participants.keys[number] != key.public:
+        if participants.keys[number] != key.public_key().public_bytes_raw():
             raise InputError(
                 f"the key of masks is not that of participant {number} in this run; put back the "
                 "one of its acceptance"
@@ -209,13 +191,13 @@ class Masks:
         return _STREAM + turn.to_bytes(4, "little") + transcript + self._part
 
 
-def _pair(key: MaskKey, participants: Participants, number: int, other: int) -> bytes:
+def _pair(key: X25519PrivateKey, participants: Participants, number: int, other: int) -> bytes:
     """Return the key that two participants share in a run."""
     first, second = sorted((number, other))
     numbers = first.to_bytes(4, "little") + second.to_bytes(4, "little")
     info = _PAIR + numbers + participants.digest
     derived = HKDF(hashes.SHA256(), KEY_BYTES, participants.run, info)
-    return derived.derive(key.shared_with(participants.keys[other]))
+    return derived.derive(shared_secret(key, participants.keys[other]))
 
 
 # an answer is cut at 2^51 steps, and its noise is smaller
@@ -278,7 +260,8 @@ class Masking:
         self._file = key_file(self._run, agent)
         self._masks: Masks | None = None
         if journal.get(self._run, "mask") is None:
-            journal.put(self._run, "mask", self._new_key().public)
+            public = self._new_key().public_key().public_bytes_raw()
+            journal.put(self._run, "mask", public)
         with suppress(OSError):  # when a process last resumed the run
             os.utime(self._file)
         row = journal.run(self._run)
@@ -335,7 +318,7 @@ class Masking:
         with suppress(OSError):  # the run has ended all the same
             self._file.unlink(missing_ok=True)
 
-    def _new_key(self) -> MaskKey:
+    def _new_key(self) -> X25519PrivateKey:
         """Return the key of a run that is not in this journal.
 
         A key that is there was shown to no other party; or another journal has it, and
@@ -344,13 +327,13 @@ class Masking:
         with suppress(PrivacyError):
             return self._key()
         self._file.unlink(missing_ok=True)
-        write_private(self._file, MaskKey.fresh().secret)
+        write_private(self._file, X25519PrivateKey.generate().private_bytes_raw())
         return self._key()
 
-    def _key(self) -> MaskKey:
+    def _key(self) -> X25519PrivateKey:
         try:
-            return MaskKey(read_private(self._file))
-        except InputError:
+            return X25519PrivateKey.from_private_bytes(read_private(self._file))
+        except ValueError:
             raise PrivacyError(
                 f"the key of this run's masks ({self._file}) is not there, or others can read it; "
                 "nothing more can be answered in this run, and another needs a new proposal"
@@ -401,7 +384,8 @@ def _file_of(journal: Journal, digest: str) -> Path | None:
     """Return the file of this site's key; other sites of this machine may have one of the run."""
     public = journal.get(digest, "mask")
     for file in heads_folder().glob(f"run-{digest}-*.masks"):
-        with suppress(InputError):
-            if MaskKey(read_private(file)).public == public:
+        with suppress(ValueError):
+            key = X25519PrivateKey.from_private_bytes(read_private(file))
+            if key.public_key().public_bytes_raw() == public:
                 return file
     return None

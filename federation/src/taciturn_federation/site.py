@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-from collections import defaultdict
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
@@ -30,7 +29,7 @@ from taciturn_federation import envelope as env
 from taciturn_federation import inbox
 from taciturn_federation.envelope import COORDINATOR, NO_DIGEST, BreachError, Envelope, Kind, Packet
 from taciturn_federation.exchange import Need, Past, exchange_of
-from taciturn_federation.inbox import BroadcastLimiter, Ending, Outcome, Progress, RetryTimer
+from taciturn_federation.inbox import Ending, Outcome, Progress, RetryTimer
 from taciturn_federation.journal import Entry, Journal, RoundRow, RunRow
 from taciturn_federation.local import Local, Released, entries_to_json
 from taciturn_federation.masks import Masking
@@ -262,7 +261,6 @@ class Site(inbox.RunParty):
         summed = local.plan.program.summed
         self._masking = Masking(local.agent, journal, self._opener) if summed else None
         self._status, self._furthest = RetryTimer(), 0
-        self._limits: dict[Any, BroadcastLimiter] = defaultdict(BroadcastLimiter)
         self._rounds: AgentRounds | None = None  # until the records are open
         self._phase = self._accept_run()
 
@@ -501,7 +499,7 @@ class Site(inbox.RunParty):
         if kind in (Kind.FINAL, Kind.SCORE) and values["sender"] == agent and self._done:
             score = b"" if self._trained is None else self._trained.message
             payload = self._final() if kind == Kind.FINAL else score
-            allowed = bool(payload) and self._limits[kind].allows(self._now)
+            allowed = bool(payload) and self._may_repeat(kind)
             return [Packet(subjects.state(agent), payload or b"")] if allowed else []
         if kind not in (Kind.MESSAGE, Kind.TOTAL) or subject != subjects.edge(sender, agent):
             return []

@@ -382,7 +382,7 @@ def run_study(  # noqa: PLR0913, PLR0917 - one parameter per option
 def study_status(name: StudyName, studies: Studies = None, json: Json = False) -> None:
     """Show who was admitted, which runs were proposed, and where they stand."""
     opened = _study(name, studies)
-    runs = []
+    runs, struck = [], opened.struck()
     for one in opened.proposals():
         stands = read_progress(opened.run_folder(one) / "progress.json")
         proposed = f"proposed, {one.proposal.method.name}, {one.proposal.rounds} rounds"
@@ -390,7 +390,7 @@ def study_status(name: StudyName, studies: Studies = None, json: Json = False) -
     if json:
         sites = [
             {"site": one.participant.name, "number": one.number,
-             "count": one.participant.count, "struck": one.struck}
+             "count": one.participant.count, "struck": one.participant.key in struck}
             for one in opened.admitted()
         ]  # fmt: skip
         emit({"study": name, "fingerprint": opened.invitation.fingerprint, "hub":
@@ -399,7 +399,7 @@ def study_status(name: StudyName, studies: Studies = None, json: Json = False) -
     rows = [["site", "records", ""]]
     for one in opened.admitted():
         member = one.participant
-        rows.append([member.name, f"{member.count}", "struck off" if one.struck else ""])
+        rows.append([member.name, f"{member.count}", "struck off" if member.key in struck else ""])
     say(
         f"Study {name}, hub {opened.invitation.hub}, invitation {opened.invitation.fingerprint}",
         "",
