@@ -26,15 +26,15 @@ GONE = "no message arrived for twice the patience of the study"
 
 def make_studies(folder, agents=5):
     """A study of every kind, and one of each kind with a bad cell in the last file."""
-    made = {}
+    studies = {}
     for name, how in HOW.items():
         for spoilt in (False, True):
             place = folder / f"{name}-{spoilt}"
             place.mkdir(parents=True)
-            made[name, spoilt] = study = make_study(place, agents=agents, **how)
+            studies[name, spoilt] = study = make_study(place, agents=agents, **how)
             if spoilt:
                 study.spoil_cell()
-    return made
+    return studies
 
 
 class Faults:
@@ -161,7 +161,7 @@ def under_faults(study, folder, seed, *, private, name=""):
     accounts = open_accounts(study) if private else None
     hub = meet(
         study, folder, spoil=faults, seed=None if private else 7,
-        accounts=accounts, ready=lambda made: setattr(faults, "hub", made),
+        accounts=accounts, ready=lambda hub: setattr(faults, "hub", hub),
     )  # fmt: skip
     hub.after = faults.after
     while hub.now < 400:

@@ -65,10 +65,10 @@ def requested(study, folder, name="guys", rows=20):
     return join(folder / "sites" / study.name / name, study.invitation, name, data, None)
 
 
-def signed_again(made, signed, participants):
+def signed_again(opened, signed, participants):
     return sign(
-        made.name, signed.proposal, participants, coordinator=made.coordinator(),
-        key=made.signing_key(), nonce="02", patience=60.0, release_abandoned=False,
+        opened.name, signed.proposal, participants, coordinator=opened.coordinator(),
+        key=opened.signing_key(), nonce="02", patience=60.0, release_abandoned=False,
     )  # fmt: skip
 
 
@@ -76,13 +76,13 @@ def signed_again(made, signed, participants):
 
 
 def test_every_key_is_for_its_user_alone_and_in_no_document(study, tmp_path):
-    made, (site, _) = study
-    keys = [file for folder in (made.folder, site.folder) for file in folder.rglob("*.key*")]
+    opened, (site, _) = study
+    keys = [file for folder in (opened.folder, site.folder) for file in folder.rglob("*.key*")]
     assert len(keys) == 5
     assert {stat.S_IMODE(file.stat().st_mode) for file in keys} == {0o600}
-    assert {stat.S_IMODE(f.stat().st_mode) for f in (made.folder, site.folder)} == {0o700}
-    _, request = requested(made, tmp_path)
-    documents = [made.invitation.to_json(), request.to_json(), proposed(made).to_json()]
+    assert {stat.S_IMODE(f.stat().st_mode) for f in (opened.folder, site.folder)} == {0o700}
+    _, request = requested(opened, tmp_path)
+    documents = [opened.invitation.to_json(), request.to_json(), proposed(opened).to_json()]
     for file in keys:
         body = "".join(file.read_text().splitlines()[1:-1])
         assert all(body[:40] not in document for document in documents)
@@ -111,8 +111,8 @@ def test_a_public_nkey_is_what_nats_writes():
 
 
 def test_a_party_never_connects_with_its_signing_key(study):
-    made, sites = study
-    for party in (made, *sites):
+    opened, sites = study
+    for party in (opened, *sites):
         assert party.nkey().key.private_bytes_raw() != party.signing_key().private_bytes_raw()
     signing = key_of(1)
     public = nkey_text(signing.public_key().public_bytes_raw())
@@ -167,9 +167,9 @@ def test_a_signature_under_one_label_is_none_under_another():
 
 
 def test_a_document_or_envelope_with_a_signature_of_another_kind_is_refused(study, tmp_path):
-    made, (mercy, _) = study
-    site, request = requested(made, tmp_path)
-    signed = proposed(made)
+    opened, (mercy, _) = study
+    site, request = requested(opened, tmp_path)
+    signed = proposed(opened)
     text = signed.model_copy(update={"signature": ""}).to_json().encode()
     key = signed.participants[0].key
     envelope = Signer(bytes(32), 0, mercy.signing_key()).seal(Kind.DONE, 0, b"")
@@ -187,12 +187,12 @@ def test_a_document_or_envelope_with_a_signature_of_another_kind_is_refused(stud
     for label in Label:
         if label is not Label.INVITATION:
             with pytest.raises(InputError, match="not signed by its key"):
-                Invitation.from_json(replayed(made.invitation, made.signing_key(), label))
+                Invitation.from_json(replayed(opened.invitation, opened.signing_key(), label))
         if label is not Label.REQUEST:
             with pytest.raises(InputError, match="not signed by its key"):
                 JoinRequest.from_json(replayed(request, site.signing_key(), label))
         if label is not Label.PROPOSAL:
-            signature = sign_labelled(made.signing_key(), label, text).hex()
+            signature = sign_labelled(opened.signing_key(), label, text).hex()
             with pytest.raises(PrivacyError, match="signature of the proposal is not right"):
                 mercy.take_part(signed.model_copy(update={"signature": signature}))
         if label is not Label.ENVELOPE:
@@ -222,8 +222,8 @@ def test_a_certificate_of_an_invitation_is_one_and_nothing_else():
 
 
 def test_a_request_holds_the_count_and_no_more_of_the_file(study, tmp_path):
-    made, _ = study
-    _, request = requested(made, tmp_path)
+    opened, _ = study
+    _, request = requested(opened, tmp_path)
     assert request.count == 20
     text = request.to_json()
     cells = (tmp_path / "guys.csv").read_text().replace(",", "\n").split()
@@ -249,79 +249,79 @@ def test_an_invitation_that_was_changed_or_not_signed_is_refused(study):
 
 
 def test_fingerprints_differ_with_every_key_and_count(study, tmp_path):
-    made, _ = study
-    one, other = (requested(made, tmp_path, name)[1] for name in ("guys", "kings"))
-    assert len({one.fingerprint, other.fingerprint, made.invitation.fingerprint}) == 3
+    opened, _ = study
+    one, other = (requested(opened, tmp_path, name)[1] for name in ("guys", "kings"))
+    assert len({one.fingerprint, other.fingerprint, opened.invitation.fingerprint}) == 3
     assert [len(group) for group in one.fingerprint.split()] == [4] * 8
     assert fingerprint(one.to_json().encode()) == one.fingerprint
 
 
 def test_a_request_of_another_version_or_study_is_refused(study, tmp_path):
-    made, _ = study
-    site, request = requested(made, tmp_path)
+    opened, _ = study
+    site, request = requested(opened, tmp_path)
     older = request.model_copy(update={"taciturn": "0.0.1"}).signed(site.signing_key())
     with pytest.raises(InputError, match=r"guys runs taciturn 0\.0\.1, and this is taciturn"):
-        admit(made, older)
+        admit(opened, older)
     (tmp_path / "b").mkdir()
     other, _ = admitted_study(tmp_path / "b", names=())
     with pytest.raises(InputError, match="another invitation"):
-        admit(made, requested(other, tmp_path / "b")[1])
+        admit(opened, requested(other, tmp_path / "b")[1])
 
 
 def test_a_name_is_not_taken_over_by_another_key(study, tmp_path):
-    made, _ = study
+    opened, _ = study
     write_records(tmp_path / "thief.csv", 5, seed=1)
-    thief = tmp_path / "elsewhere", made.invitation, "mercy", tmp_path / "thief.csv", None
+    thief = tmp_path / "elsewhere", opened.invitation, "mercy", tmp_path / "thief.csv", None
     _, request = join(*thief)
     with pytest.raises(InputError, match="with other keys"):
-        admit(made, request)
-    strike(made, "mercy")
-    assert admit(made, request).participant.count == 5
-    assert [one.participant.name for one in made.members()] == ["mercy", "sinai"]
+        admit(opened, request)
+    strike(opened, "mercy")
+    assert admit(opened, request).participant.count == 5
+    assert [one.participant.name for one in opened.members()] == ["mercy", "sinai"]
 
 
 def test_a_site_with_another_request_keeps_its_keys_and_place_and_has_the_new_count(
     study, tmp_path
 ):
-    made, (site, _) = study
-    before = made.members()[0]
+    opened, (site, _) = study
+    before = opened.members()[0]
     write_records(tmp_path / "longer.csv", 25, seed=3)
     site, request = renew_site(site, tmp_path / "longer.csv")
-    again = admit(made, request)
+    again = admit(opened, request)
     assert (again.number, again.participant.count) == (0, 25)
     assert again.participant.keys == before.participant.keys
-    assert site.take_part(proposed(made)) == 0
-    again = open_study(made.folder)
-    assert again.invitation == made.invitation
-    assert again.coordinator() == made.coordinator()
+    assert site.take_part(proposed(opened)) == 0
+    again = open_study(opened.folder)
+    assert again.invitation == opened.invitation
+    assert again.coordinator() == opened.coordinator()
     with pytest.raises(InputError, match="there is no study"):
-        open_study(made.folder / "nothing")
+        open_study(opened.folder / "nothing")
 
 
 @pytest.mark.parametrize("file", ["nkey.key", "signing.key"])
 def test_a_site_has_the_keys_with_which_it_was_admitted_for_good(study, file):
     """Each is certified once; another takes that the site is struck off."""
-    made, (site, _) = study
-    signed = proposed(made)
+    opened, (site, _) = study
+    signed = proposed(opened)
     (site.folder / file).unlink()
     write_key(site.folder / file, key_of(3))
     _, request = renew_site(site, None)
     with pytest.raises(InputError, match="there is a site mercy with other keys"):
-        admit(made, request)
+        admit(opened, request)
     with pytest.raises(InputError, match=r"another nkey|none of the participants"):
         site.take_part(signed)
 
 
 @pytest.mark.parametrize("what", ["nkey", "key"])
 def test_a_key_of_another_party_is_not_admitted_as_an_nkey(study, tmp_path, what):
-    made, _ = study
-    for other in (made.coordinator(), made.members()[0].participant):
+    opened, _ = study
+    for other in (opened.coordinator(), opened.members()[0].participant):
         text = other.nkey if what == "nkey" else nkey_text(bytes.fromhex(other.key))
-        site, request = requested(made, tmp_path, name=f"guys-{other.name}")
-        certified = certify_nkey(site.signing_key(), made.name, site.name, text)
+        site, request = requested(opened, tmp_path, name=f"guys-{other.name}")
+        certified = certify_nkey(site.signing_key(), opened.name, site.name, text)
         taken = request.model_copy(update={"nkey": text, "certified": certified})
         with pytest.raises(InputError, match=f"{other.name} has a key of guys"):
-            admit(made, taken.signed(site.signing_key()))
+            admit(opened, taken.signed(site.signing_key()))
 
 
 @pytest.mark.parametrize("name", ["", "Mercy", "mercy general", "a" * 33, "../etc", "coordinator"])
@@ -334,42 +334,42 @@ def test_a_name_that_is_none_is_refused(name):
 
 
 def test_no_key_of_a_site_that_was_ever_struck_off_lives_on_in_a_stored_proposal(study, tmp_path):
-    made, (mercy, _) = study
+    opened, (mercy, _) = study
     gone = []
     for number in range(2):
-        proposed(made, nonce=f"0{number}")
-        (site,) = [m.participant for m in made.members() if m.participant.name == "mercy"]
+        proposed(opened, nonce=f"0{number}")
+        (site,) = [m.participant for m in opened.members() if m.participant.name == "mercy"]
         gone += [site.nkey, site.key]
-        strike(made, "mercy")
-        assert [m.participant.name for m in made.members()] == ["sinai"]
+        strike(opened, "mercy")
+        assert [m.participant.name for m in opened.members()] == ["sinai"]
         mercy.folder.rename(tmp_path / f"away-{number}")
-        mercy = joined(made, tmp_path, "mercy")
+        mercy = joined(opened, tmp_path, "mercy")
     with pytest.raises(InputError, match="has no site 'guys'"):
-        strike(made, "guys")
+        strike(opened, "guys")
     assert len(set(gone)) == 4
-    assert set(gone) <= made.struck()
-    signed = proposed(made, nonce="02")
-    assert len(made.proposals()) == 3
-    users = {user.nkey for user in made.users()}
-    assert users == {made.nkey().public, *(one.nkey for one in signed.participants)}
-    text = hub_configuration(made, host="127.0.0.1")
+    assert set(gone) <= opened.struck()
+    signed = proposed(opened, nonce="02")
+    assert len(opened.proposals()) == 3
+    users = {user.nkey for user in opened.users()}
+    assert users == {opened.nkey().public, *(one.nkey for one in signed.participants)}
+    text = hub_configuration(opened, host="127.0.0.1")
     assert not [key for key in gone if key in text]
     assert mercy.take_part(signed) == 0
 
 
 def test_neither_key_of_a_site_that_was_struck_off_comes_back(study):
     """Also not with another key in place of the other one."""
-    made, (mercy, _) = study
+    opened, (mercy, _) = study
     _, first = renew_site(mercy, None)
-    strike(made, "mercy")
+    strike(opened, "mercy")
     with pytest.raises(InputError, match="was struck off"):
-        admit(made, first)
+        admit(opened, first)
     keys = {"nkey.key": mercy.nkey().key, "signing.key": mercy.signing_key()}
     for file, key in keys.items():
         (mercy.folder / file).unlink()
         write_key(mercy.folder / file, key_of(len(file)))
         with pytest.raises(InputError, match="was struck off"):
-            admit(made, renew_site(mercy, None)[1])
+            admit(opened, renew_site(mercy, None)[1])
         (mercy.folder / file).unlink()
         write_key(mercy.folder / file, key)
 
@@ -400,12 +400,12 @@ def test_no_model_of_an_abandoned_run_is_promised_where_no_party_has_it(tmp_path
 
 
 def test_a_site_takes_part_only_in_what_its_coordinator_signed_for_its_key(study, tmp_path):
-    made, (mercy, sinai) = study
-    signed = proposed(made)
+    opened, (mercy, sinai) = study
+    signed = proposed(opened)
     assert (mercy.take_part(signed), sinai.take_part(signed)) == (0, 1)
     with pytest.raises(PrivacyError, match="signature"):
         mercy.take_part(signed.model_copy(update={"patience": 1.0}))
-    stranger = joined(made, tmp_path, "guys")
+    stranger = joined(opened, tmp_path, "guys")
     with pytest.raises(InputError, match="ask the coordinator to admit"):
         stranger.take_part(signed)
     first, *others = signed.participants
@@ -415,34 +415,34 @@ def test_a_site_takes_part_only_in_what_its_coordinator_signed_for_its_key(study
 
 
 def test_two_who_take_part_have_no_key_in_common_and_their_counts_are_the_proposals(study):
-    made, _ = study
-    signed = proposed(made)
+    opened, _ = study
+    signed = proposed(opened)
     mercy, sinai = signed.participants
     stolen = key_of(5)
     twice = sinai.model_copy(update={
         "key": public_text(stolen.public_key()), "nkey": mercy.nkey,
-        "certified": certify_nkey(stolen, made.name, "sinai", mercy.nkey)})  # fmt: skip
+        "certified": certify_nkey(stolen, opened.name, "sinai", mercy.nkey)})  # fmt: skip
     with pytest.raises(InputError, match="have the same key"):
-        signed_again(made, signed, [mercy, twice])
+        signed_again(opened, signed, [mercy, twice])
     with pytest.raises(InputError, match="counts"):
-        signed_again(made, signed, [mercy, sinai.model_copy(update={"count": 21})])
+        signed_again(opened, signed, [mercy, sinai.model_copy(update={"count": 21})])
 
 
 def test_an_nkey_that_another_signing_key_certified_is_refused(study, tmp_path):
     """By the coordinator that admits, and by every reader of a proposal."""
-    made, (mercy, _) = study
-    site, request = requested(made, tmp_path)
-    forged = certify_nkey(key_of(77), made.name, "guys", request.nkey)
+    opened, (mercy, _) = study
+    site, request = requested(opened, tmp_path)
+    forged = certify_nkey(key_of(77), opened.name, "guys", request.nkey)
     with pytest.raises(InputError, match="nkey of guys is not certified"):
-        admit(made, request.model_copy(update={"certified": forged}).signed(site.signing_key()))
-    assert "guys" not in {one.participant.name for one in made.admitted()}
-    signed = proposed(made)
+        admit(opened, request.model_copy(update={"certified": forged}).signed(site.signing_key()))
+    assert "guys" not in {one.participant.name for one in opened.admitted()}
+    signed = proposed(opened)
     other = Nkey(key_of(78)).public
-    forged = certify_nkey(made.signing_key(), made.name, "mercy", other)
+    forged = certify_nkey(opened.signing_key(), opened.name, "mercy", other)
     forged = signed.participants[0].model_copy(update={"nkey": other, "certified": forged})
     participants = (forged, *signed.participants[1:])
     with pytest.raises(InputError, match="nkey of mercy is not certified"):
-        signed_again(made, signed, participants)
+        signed_again(opened, signed, participants)
     planted = signed.model_copy(update={"participants": participants})
     with pytest.raises(InputError, match="nkey of mercy is not certified"):
         SignedProposal.from_json(planted.to_json())

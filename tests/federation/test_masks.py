@@ -195,7 +195,7 @@ def test_a_participant_with_another_transcript_opens_nothing():
         open_sum(there, 3)
 
 
-def test_a_sum_over_some_is_not_open_sum():
+def test_a_sum_over_some_is_not_opened():
     there = sent(masks_of(3), plain(3, words=10))
     with pytest.raises(InputError, match="words of 2 participants out of 3"):
         open_sum(there[:2], 3)

@@ -201,17 +201,6 @@ def test_the_server_is_killed_half_way_and_the_model_is_the_same(tmp_path):
     assert all("hub_lost" in [name for name, _ in one] for one in run.recorders)
 
 
-@pytest.mark.slow
-def test_a_site_that_never_comes_is_named_and_one_that_waits_is_stopped_cleanly(tmp_path):
-    with a_run(tmp_path) as run:
-        run.parties.pop().close()
-        run.links.pop()
-        run.recorders.pop()
-        outcomes = asyncio.run(run.outcomes(3))
-    assert outcomes == [None, None]
-    assert run.coordinator.progress().waiting_for == ("sinai",)
-
-
 # no record is in what the hub carries, as it stands there after TLS, nor in what is written
 
 

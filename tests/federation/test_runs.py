@@ -1,11 +1,8 @@
 """A run among parties is the run on one machine, whatever the wire and the processes do."""
 
-import asyncio
-
 import numpy as np
 import pytest
 from tests.federation.faults import RUNS, SPECIAL, WIRE, make_studies, run_seed
-from tests.federation.hubs import Recorder, admitted_study, free_port, proposed, running, served
 from tests.federation.studies import PATH, RING, kinds, make_study
 from tests.federation.wire import (
     KilledError,
@@ -24,7 +21,7 @@ from tests.federation.wire import (
 
 from taciturn.errors import InputError
 from taciturn.proposal import StructureRequest
-from taciturn_federation import Coordinator, Journal, decline
+from taciturn_federation import Journal
 from taciturn_federation import journal as journal_module
 from taciturn_federation.envelope import Kind
 from taciturn_federation.inbox import NOT_STARTED
@@ -74,11 +71,6 @@ def test_every_sound_method_runs_among_parties_as_on_one_machine(tmp_path, how):
     hub = meet(study, tmp_path).run()
     check_finished(hub)
     assert (hub.outcome(0).centre is not None) == bool(how.get("centre"))
-
-
-def test_only_the_edges_of_the_tree_may_be_written(tmp_path):
-    signed = make_study(tmp_path, agents=5, network=RING).signed
-    assert [signed.neighbours(agent) for agent in range(5)] == [(1, 4), (0, 2), (1,), (4,), (0, 3)]
 
 
 def test_a_round_that_all_sites_missed_is_repeated_once_for_all_of_them(star, tmp_path):
@@ -139,23 +131,6 @@ def test_killed_in_any_round_every_party_goes_on_where_it_was(study, tmp_path):
     if study.agents == 5:
         totals = {envelope.body for _, envelope in hub.envelopes(Kind.TOTAL)}
         assert len(totals) == study.signed.proposal.rounds - 1
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("victim", range(3))  # a leaf, an inner node, the root
-def test_a_node_that_is_killed_over_and_over_loses_nothing(masked_tree, tmp_path, victim):
-    hub, lives = meet(masked_tree, tmp_path), []
-
-    def dies(name):
-        if name != victim or len(lives) > 12:
-            return False
-        lives.append(hub.parties[name].progress().round)
-        return True
-
-    hub.after = dies
-    hub.run(seconds=200)
-    assert len(lives) > 12
-    check_finished(hub)
 
 
 @kinds("star", slow=("evaluated",))
@@ -360,26 +335,6 @@ def test_under_masks_the_key_outlives_an_attempt_that_did_not_start(summed, tmp_
     hub.join(2, maker_of(hub, 2, tmp_path))
     hub.restart("coordinator", 0, 1)
     check_finished(hub.run())
-
-
-def test_a_coordinator_learns_over_the_hub_that_a_site_cannot_begin(tmp_path):
-    port = free_port()
-    study, sites = admitted_study(tmp_path, port=port)
-    signed = proposed(study)
-    with running(study, port) as hub:
-        party = Coordinator(signed, Journal(tmp_path / "c.journal"), study.signing_key())
-        link = hub.site_link(sites[0], signed)
-
-        async def both():
-            declined = asyncio.to_thread(decline, signed, 0, sites[0].signing_key(), link)
-            waiting = served(party, hub.coordinator_link(), seconds=20, recorder=Recorder())
-            return await asyncio.gather(waiting, declined)
-
-        outcome, _ = asyncio.run(both())
-    assert "mercy refused: it could not begin" in party.outcome.line
-    assert party.outcome.line.endswith(NOT_STARTED)
-    assert outcome == party.outcome
-    party.close()
 
 
 # faults at random

@@ -71,7 +71,7 @@ class Hub:
                             self.queue.append((receiver, one))
 
     def deliver(self, receiver, subject, payload):
-        """Hand a packet to one party, whoever may have sent it."""
+        """Hand a packet to one party, as of any sender."""
         packet = Packet(subject, payload)
         self.send(receiver, self.parties[receiver].receive(packet, self.clock(receiver)))
 

@@ -54,6 +54,11 @@ class Exchange:
         The subjects that an agent subscribes to.
     finals, scores
         What must be received before the model is known, and the answers in the evaluation.
+    message_kind, stored
+        The kind of the agent's message of a round, and the layout of its last inbox, where the next
+        round needs it.
+    trained, released
+        The layouts of what `model` returns, and of all that the run releases.
     """
 
     one_chain: ClassVar[bool] = False
@@ -70,8 +75,15 @@ class Exchange:
         self.scores = tuple(Need(Kind.SCORE, one, plan.rounds) for one in agents)
         everyone = (subjects.proposal, subjects.ask(), subjects.state())
         self.subscribed: tuple[str, ...] = (*everyone, subjects.edge(receiver=agent))
+        self.message_kind, self.stored = Kind.MESSAGE, Layout.of(())
         self.final_layout, senders = self._prepare()
         self.finals = tuple(Need(self.final_kind, one, plan.rounds) for one in senders)
+        (leaf,) = self.layouts.model.leaves
+        centred = isinstance(plan.program.algorithm, Centred)
+        centre = np.zeros(leaf.shape[0] - 1) if centred else None
+        totals = None if evaluation is None else np.zeros(evaluation.layout.leaves[0].shape)
+        zeros = Released(np.zeros(leaf.shape, leaf.dtype), centre, totals)
+        self.trained, self.released = Layout.of(zeros._replace(totals=None)), Layout.of(zeros)
 
     def _prepare(self) -> tuple[Layout, Sequence[int]]:
         """Return the layout of what is sent at the end, and who sends it."""
@@ -100,19 +112,9 @@ class Exchange:
         """Return what the agent receives in a round."""
         raise NotImplementedError
 
-    @property
-    def stored(self) -> Layout:
-        """The layout of the agent's last inbox, where the next round needs it."""
-        return Layout.of(())
-
     def common(self, turn: int) -> tuple[Need, ...]:
         """Return what of `needs` is the same for all agents; here everything."""
         return self.needs(turn)
-
-    @property
-    def message_kind(self) -> Kind:
-        """The kind of the agent's message of a round."""
-        return Kind.MESSAGE
 
     def outgoing(self, message: bytes, bodies: Sequence[PyTree]) -> bytes:
         """Return the body that leaves in a round, of the agent's (masked) message."""
@@ -154,24 +156,6 @@ class Exchange:
     def final(self, state: PyTree, past: Past) -> bytes | None:
         """Return what the agent sends to all others at the end; None for nothing."""
         raise NotImplementedError
-
-    @property
-    def trained(self) -> Layout:
-        """The layout of what `model` returns."""
-        return Layout.of(self._zeros())
-
-    @property
-    def released(self) -> Layout:
-        """The layout of all that the run releases."""
-        leg = self.evaluation
-        totals = None if leg is None else np.zeros(leg.layout.leaves[0].shape)
-        return Layout.of(self._zeros()._replace(totals=totals))
-
-    def _zeros(self) -> Released:
-        (leaf,) = self.layouts.model.leaves
-        centred = isinstance(self.plan.program.algorithm, Centred)
-        centre = np.zeros(leaf.shape[0] - 1) if centred else None
-        return Released(np.zeros(leaf.shape, leaf.dtype), centre)
 
     def model(self, finals: Sequence[PyTree]) -> Released:
         """Return the model that follows from the bodies of `finals`, with its centre."""
@@ -244,6 +228,9 @@ class TreeExchange(Exchange):
         self._children = tuple(sorted(one for one, up in parents.items() if up == self.agent))
         # on the host: on a device each leaf would be cut out by a separate program
         self._server = jax.tree.map(np.asarray, server_turns(self.plan.program))
+        self.stored = self.layouts.inbox
+        if self._parent is None:
+            self.message_kind = Kind.TOTAL
         return self.layouts.inbox, (self._root,)
 
     @override
@@ -260,11 +247,6 @@ class TreeExchange(Exchange):
             return self.subjects.edge(self.agent, self._parent or 0)
         return super().request_subject(need)
 
-    @property
-    @override
-    def stored(self) -> Layout:
-        return self.layouts.inbox
-
     @override
     def inbox(self, turn: int, bodies: Sequence[PyTree], past: Past) -> PyTree:
         if turn == 0:
@@ -273,11 +255,6 @@ class TreeExchange(Exchange):
 
     def _after(self, turn: int, public: PyTree, total: PyTree) -> PyTree:
         return _combined(self.network, self.algorithm, public, total, at(self._server, turn))
-
-    @property
-    @override
-    def message_kind(self) -> Kind:
-        return Kind.MESSAGE if self._parent is not None else Kind.TOTAL
 
     @override
     def outgoing(self, message: bytes, bodies: Sequence[PyTree]) -> bytes:

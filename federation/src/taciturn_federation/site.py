@@ -338,7 +338,7 @@ class Site(inbox.RunParty):
             self.charged_as = self._reservation.run
 
     def _find_reservation(self, row: RunRow) -> None:
-        """Find the reservation of a run that an earlier process accepted, if it made one."""
+        """Find the reservation of a run that an earlier process accepted, if there is one."""
         if bool(row.reserved) != (self._account is not None):
             with_or_without = "with" if row.reserved else "without"
             raise InputError(

@@ -1,4 +1,4 @@
-"""A party over NATS: connection and thread around an object without input and output.
+"""A party over NATS: the connection and the thread of an object without input and output.
 
 The party computes in a separate thread, so that the connection lives on meanwhile. Messages may
 be lost, since a party requests again what it lacks; so nothing is stored while the hub is away.
@@ -131,7 +131,7 @@ async def _pump(
 
 
 class _Connection:
-    """The connection of a party to its hub, which is made again whenever it is lost."""
+    """The connection of a party to its hub, which is renewed whenever it is lost."""
 
     def __init__(self, subjects: tuple[str, ...], link: Link, watch: Watch) -> None:
         self.subjects, self.link, self.watch = subjects, link, watch

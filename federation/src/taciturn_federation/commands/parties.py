@@ -82,47 +82,20 @@ def _group() -> typer.Typer:
 study, site = _group(), _group()
 
 StudyName = Annotated[str, typer.Argument(metavar="STUDY", help="The name of the study.")]
-Studies = Annotated[
-    Path | None,
-    typer.Option("--studies", parser=path, help="The folder of studies; if not given, that in the "
-                 "user's data folder."),
-]  # fmt: skip
-Sites = Annotated[
-    Path | None,
-    typer.Option("--sites", parser=path, help="The folder of sites; if not given, that in the "
-                 "user's data folder."),
-]  # fmt: skip
-SiteName = Annotated[
-    str | None, typer.Option("--name", help="Of the site, where this machine has several.")
-]
-ProposalFile = Annotated[
-    Path, typer.Argument(parser=path, metavar="PROPOSAL", help="The file from the coordinator.")
-]
-Data = Annotated[
-    Path | None,
-    typer.Option("--data", parser=path, help="The file of records; that of the request if not "
-                 "given."),
-]  # fmt: skip
+Studies = Annotated[Path | None, typer.Option(parser=path, help="Folder of studies, if another.")]
+Sites = Annotated[Path | None, typer.Option(parser=path, help="Folder of sites, if another.")]
+SiteName = Annotated[str | None, typer.Option("--name", help="Of the site, if there are several.")]
+ProposalFile = Annotated[Path, typer.Argument(parser=path, help="The file of the proposal.")]
+Data = Annotated[Path | None, typer.Option(parser=path, help="The records, if in another file.")]
 Out = Annotated[Path | None, typer.Option(parser=path, help="The file; NAME.KIND if not given.")]
-ReportFolder = Annotated[
-    Path | None,
-    typer.Option(parser=path, help="A new folder for the report; else one beside the journal."),
-]
-Algorithm = Annotated[
-    str | None, typer.Option(help="module:Class, if the proposal is for that: its code is run.")
-]
+ReportFolder = Annotated[Path | None, typer.Option("--out", parser=path, help="Report folder.")]
+Algorithm = Annotated[str | None, typer.Option(help="module:Class of the proposal, to be run.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace an earlier file or report.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object.")]
-Log = Annotated[
-    Path | None, typer.Option("--log", parser=path, help="A file to add a JSON line per event to.")
-]
+Log = Annotated[Path | None, typer.Option(parser=path, help="A file for a JSON line per event.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress.")]
-RowsPerPerson = Annotated[
-    int | None, typer.Option(help="Public: protect persons, with so many rows each at most.")
-]
-PersonColumn = Annotated[
-    str | None, typer.Option(help="Where persons are protected: the column that says whose.")
-]
+RowsPerPerson = Annotated[int | None, typer.Option(help="Public: protect persons with K rows.")]
+PersonColumn = Annotated[str | None, typer.Option(help="Of persons, where they are protected.")]
 
 
 def say(*lines: str) -> None:
@@ -346,9 +319,7 @@ def _members(opened: StudyFolder, only: list[str] | None) -> list[Admission]:
 
 @study.command("run")
 def run_study(  # noqa: PLR0913, PLR0917 - one parameter per option
-    proposal: Annotated[
-        Path, typer.Argument(parser=path, help="The file of taciturn study propose.")
-    ],
+    proposal: ProposalFile,
     out: ReportFolder = None,
     force: Force = False,
     algorithm: Algorithm = None,
@@ -397,8 +368,7 @@ def study_status(name: StudyName, studies: Studies = None, json: Json = False) -
               opened.invitation.hub, "sites": sites, "runs": runs})  # fmt: skip
         return
     rows = [["site", "records", ""]]
-    for one in opened.admitted():
-        member = one.participant
+    for member in (admission.participant for admission in opened.admitted()):
         rows.append([member.name, f"{member.count}", "struck off" if member.key in struck else ""])
     say(
         f"Study {name}, hub {opened.invitation.hub}, invitation {opened.invitation.fingerprint}",
