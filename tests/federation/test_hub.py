@@ -29,7 +29,7 @@ from taciturn.cli.main import main
 from taciturn.errors import InputError
 from taciturn_federation import Link, Nkey, after_strike, run_hub, server_program, strike
 from taciturn_federation.hub import is_free
-from taciturn_federation.keys import client_context, new_hub, write_key
+from taciturn_federation.keys import client_context, new_hub
 
 pytest.importorskip("nats")
 
@@ -119,7 +119,7 @@ class Middle:
 
     def __init__(self, folder, hub):
         key, self.certificate = new_hub()
-        write_key(folder / "middle.key", key)
+        (folder / "middle.key").write_bytes(key)
         (folder / "middle.pem").write_text(self.certificate)
         self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self.context.load_cert_chain(folder / "middle.pem", folder / "middle.key")

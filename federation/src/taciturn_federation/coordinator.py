@@ -15,7 +15,7 @@ from taciturn.algorithms import METHODS, Method
 from taciturn.engine.program import server_turns
 from taciturn.errors import InputError, PrivacyError
 from taciturn.kernel.door import at
-from taciturn.kernel.privacy import Certificate, Ledger
+from taciturn.kernel.privacy import Certificate
 from taciturn.typing import PyTree
 from taciturn_federation import envelope as env
 from taciturn_federation import inbox
@@ -67,8 +67,9 @@ class Coordinator(inbox.RunParty):
         self._star, self._agents = isinstance(exchange, StarExchange), self._opener.agents
         self._turn = 0  # rounds that all agents have finished
         self._progress = dict.fromkeys(self._agents, 0)
-        # of a star: the value of the round, its envelope, and the transcript digest up to it
+        # of a star: value of the round, its envelope, and the transcript digest up to it
         self._public: PyTree = None
+        self._due: tuple[Need, ...] = ()  # the answers of the round
         self._published, self._transcript = b"", NO_DIGEST
         self._acceptances: dict[int, bytes] = {}
         self._heads: dict[int, Envelope] = {}
@@ -78,7 +79,6 @@ class Coordinator(inbox.RunParty):
         self._phase = "inviting"
         self._verdict: str | None = None  # a breach whose end is not written yet
         self._given_up: bytes | None = None
-        self.ledger: Ledger | None = None  # that of the sites' entries
 
     # the interface of a party
 
@@ -224,12 +224,6 @@ class Coordinator(inbox.RunParty):
         # repetitions count: when all had come the disk may have been full
         return [] if need not in due or self._inbox.missing(due) else self._combine(due)
 
-    @property
-    def _due(self) -> tuple[Need, ...]:
-        """The answers of a star that are due in the round."""
-        due = self._star and self._turn < self.plan.rounds
-        return self._exchange.needs(self._turn) if due else ()
-
     def _combine(self, due: tuple[Need, ...]) -> list[Packet]:
         """Publish the value that follows from all answers of a round."""
         program, messages = self.plan.program, self._inbox.bodies(due)
@@ -260,6 +254,7 @@ class Coordinator(inbox.RunParty):
         self._public = layout.unpack(envelope.body)
         self._transcript = env.chain(self._transcript, envelope.digest)
         self._published, self._turn = payload, turn
+        self._due = self._exchange.needs(turn) if turn < self.plan.rounds else ()
 
     def _public_packets(self) -> list[Packet]:
         """Return the value of a star's round; without an aggregator nothing."""
@@ -309,7 +304,7 @@ class Coordinator(inbox.RunParty):
                 f"{', '.join(other)} received something else than was published, so a party on the "
                 "way sent sites different values: no model is released"
             )
-        self.ledger = self._observed([self._entries[agent] for agent in self._agents])
+        self._check_entries([self._entries[agent] for agent in self._agents])
         exchange, bodies = self._exchange, self._inbox.bodies
         model = exchange.model(bodies(exchange.finals))
         released = exchange.with_scores(model, bodies(exchange.scores))
@@ -321,13 +316,10 @@ class Coordinator(inbox.RunParty):
         self._end("finished", "the run is finished", model=released)
         return [self._packet(heads)]
 
-    def _observed(self, entries: list[Rounds]) -> Ledger:
-        """Return the ledger of the training, once it and that of the evaluation are as planned.
-
-        Raises `PrivacyError` if a site answered otherwise than planned.
-        """
+    def _check_entries(self, entries: list[Rounds]) -> None:
+        """Raise `PrivacyError` if a site answered otherwise than planned."""
         turns, names = self.plan.rounds, [self._opener.names[agent] for agent in self._agents]
-        observed = check_entries(self.plan.ledger, [one[:turns] for one in entries], names)
+        check_entries(self.plan.ledger, [one[:turns] for one in entries], names)
         evaluated = () if self.evaluation is None else self.evaluation.agents
         if self.evaluation is not None:
             scores = [entries[agent][turns:] for agent in evaluated]
@@ -336,7 +328,6 @@ class Coordinator(inbox.RunParty):
         for agent, one in enumerate(entries):
             if agent not in evaluated and any(one[turns:]):
                 raise PrivacyError(f"{names[agent]} answered a question that it was not asked")
-        return observed
 
     def _abandon(self, line: str) -> list[Packet]:
         values: dict[str, Any] = {"line": env.one_line(line)}

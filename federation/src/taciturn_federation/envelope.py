@@ -14,7 +14,7 @@ import json
 import math
 import re
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
@@ -142,22 +142,21 @@ class Opener:
             raise InputError(f"ignored a message of {len(payload)} bytes, which was cut short")
         header, body = payload[: _HEADER.size], payload[_HEADER.size : -_SIGNATURE]
         magic, version, kind, _, sender, _, run, _, digest, length = _HEADER.unpack(header)
-        if magic != _MAGIC or version != _VERSION:
-            raise InputError("ignored a message that is not of this version of taciturn")
-        if sender not in self.keys:
-            raise InputError(f"a message names the sender {sender}, who takes no part in this run")
-        name = self.names[sender]
-        if length != len(body) or digest != _sha(body):
-            raise InputError(f"ignored a message of {name}, which was cut short or changed")
-        if run != self.run:
-            raise InputError(f"ignored a message of {name}, which belongs to another run")
+        name = self.names.get(sender, f"party {sender}")
+        for right, fault in (
+            (magic == _MAGIC and version == _VERSION, "is not of this version of taciturn"),
+            (sender in self.keys, "takes no part in this run"),
+            (length == len(body) and digest == _sha(body), "was cut short or changed"),
+            (run == self.run, "belongs to another run"),
+            (kind in set(Kind), "is of an unknown kind"),
+        ):
+            if not right:
+                raise InputError(f"ignored a message of {name}, which {fault}")
         if not is_signed(self.keys[sender], Label.ENVELOPE, payload[-_SIGNATURE:], header):
             raise InputError(
                 f"a message in the name of {name} was not signed with the key of {name}; another "
                 "party sent it, or changed it in transit"
             )
-        if kind not in set(Kind):
-            raise InputError(f"ignored a message of {name}, which is of an unknown kind")
         return Envelope.parse(payload)
 
 
@@ -376,7 +375,7 @@ def matches(pattern: str, subject: str) -> bool:
     return len(wanted) == len(given) and all(w in ("*", g) for w, g in zip(wanted, given))  # noqa: B905 - of one length
 
 
-_HEX, _DIGEST = re.compile(r"(?:[0-9a-f]{2})*"), re.compile(r"[0-9a-f]{64}")
+_HEX, _DIGEST, _NONE = re.compile(r"(?:[0-9a-f]{2})*"), re.compile(r"[0-9a-f]{64}"), "0" * 64
 _MAX_LINE, _MAX_READ = 300, 20_000
 
 
@@ -417,53 +416,37 @@ def check_control(envelope: Envelope, names: Mapping[int, str], rounds: int) -> 
 
 def _is_right(envelope: Envelope, names: Mapping[int, str], rounds: int) -> bool:
     kind = envelope.kind
-    if kind == Kind.PROPOSAL:  # every party compares digests; this copy is not read
-        return True
-    if kind == Kind.HEAD:
-        return not envelope.body
+    if kind in (Kind.PROPOSAL, Kind.HEAD):  # of a proposal parties compare digests: it is not read
+        return kind == Kind.PROPOSAL or not envelope.body
     try:
-        values = envelope.values
+        get = envelope.values.get
     except InputError:
         return False
-    get = values.get
-    right: Callable[[], bool] = {
-        Kind.ACCEPTANCE: lambda: (
-            isinstance(get("digest"), str)
-            and isinstance(get("taciturn"), str)
-            and _matches(_DIGEST, get("mask"))
+
+    def texts(*fields: str) -> bool:
+        return all(isinstance(get(field), str) for field in fields)
+
+    def hexadecimal(pattern: re.Pattern[str], *values: Any) -> bool:
+        return all(isinstance(one, str) and pattern.fullmatch(one) for one in values)
+
+    def envelopes(given: Any) -> bool:  # those missing are named where they are read
+        few = isinstance(given, list) and len(given) < len(names)
+        return few and hexadecimal(_HEX, *given)
+
+    line = texts("line") and get("started", True) in (True, False)
+    sender = is_whole(get("sender"), 0, COORDINATOR) and get("sender") in names
+    return {
+        Kind.ACCEPTANCE: texts("digest", "taciturn") and hexadecimal(_DIGEST, get("mask", _NONE)),
+        Kind.START: envelopes(get("acceptances")),
+        Kind.RESEND_REQUEST: is_whole(get("kind"), 0, 255)
+        and (
+            get("kind") == Kind.HEADS
+            or (get("kind") in _RESENDABLE and sender and is_whole(get("round"), 0, rounds))
         ),
-        Kind.START: lambda: _are_envelopes(get("acceptances"), len(names) - 1),
-        Kind.RESEND_REQUEST: lambda: _is_resend_request(values, names, rounds),
-        Kind.HEADS: lambda: _are_envelopes(get("heads"), len(names) - 1),
-        Kind.REFUSAL: lambda: _is_line(values),
-        Kind.DONE: lambda: get("ending") in ("finished", "abandoned"),
-        Kind.END: lambda: _is_line(values) and _matches(_HEX, get("public")),
-        Kind.LEDGER_ENTRIES: lambda: True,
-        Kind.PROGRESS: lambda: not values,
+        Kind.HEADS: envelopes(get("heads")),
+        Kind.REFUSAL: line,
+        Kind.DONE: get("ending") in ("finished", "abandoned"),
+        Kind.END: line and hexadecimal(_HEX, get("public", "")),
+        Kind.LEDGER_ENTRIES: True,
+        Kind.PROGRESS: not envelope.values,
     }[kind]
-    return right()
-
-
-def _is_resend_request(values: dict[str, Any], names: Mapping[int, str], rounds: int) -> bool:
-    kind, sender = values.get("kind"), values.get("sender")
-    if not is_whole(kind, 0, 255):
-        return False
-    if kind == Kind.HEADS:
-        return True
-    known = is_whole(sender, 0, COORDINATOR) and sender in names
-    return kind in _RESENDABLE and known and is_whole(values.get("round"), 0, rounds)
-
-
-def _are_envelopes(given: Any, most: int) -> bool:
-    """Whether these are envelopes in hexadecimal digits; those missing are named where read."""
-    few = isinstance(given, list) and len(given) <= most
-    return few and all(isinstance(one, str) and _HEX.fullmatch(one) for one in given)
-
-
-def _matches(pattern: re.Pattern[str], value: Any) -> bool:
-    return value is None or (isinstance(value, str) and pattern.fullmatch(value) is not None)
-
-
-def _is_line(values: dict[str, Any]) -> bool:
-    """Whether these state why a party ends, and whether the run had started."""
-    return isinstance(values.get("line"), str) and values.get("started", True) in (True, False)

@@ -58,6 +58,7 @@ from taciturn_federation.keys import (
     public_text,
     read_key,
     write_key,
+    write_private,
 )
 
 
@@ -246,7 +247,7 @@ def new_study(
         rows_per_person=rows_per_person, taciturn=taciturn.__version__,
         key=public_text(signing.public_key()), signature=UNSIGNED,
     ).signed(signing)  # fmt: skip
-    write_key(folder / "hub.key", hub_key)
+    write_private(folder / "hub.key", hub_key)
     write_text(certificate, folder / "hub.pem")
     for inside in ("members", "proposals", "runs"):
         make_folder(folder / inside)

@@ -252,13 +252,6 @@ class RunParty(Party):
             return self._fail(f"an error in taciturn ({type(error).__name__})", breach=False)
 
 
-class Receipt(NamedTuple):
-    """The round that a message was answered in before, if any, and whether it is new."""
-
-    answered: int | None
-    new: bool
-
-
 # larger numbers occur in no run whose parties keep to its plan
 _USUAL = 1e9
 
@@ -276,8 +269,8 @@ class Inbox:
         self._held: dict[Need, tuple[Envelope, PyTree]] = {}
         self._largest: dict[int, float] = {}
 
-    def accept(self, envelope: Envelope) -> Receipt:
-        """Keep a message, unless it was received before.
+    def accept(self, envelope: Envelope) -> tuple[int | None, bool]:
+        """Keep a message; return the round that answered it, if any, and whether it is new.
 
         Raises `BreachError` if its sender has no message of that round, sent another one before, or
         the body is not of the shapes that the plan announces.
@@ -305,7 +298,7 @@ class Inbox:
             self._held[need] = envelope, body
             size = max(self._largest.get(need.sender, 0.0), env.largest(body))
             self._largest[need.sender] = size
-        return Receipt(None if answered is None else turn, new=known is None)
+        return None if answered is None else turn, known is None
 
     def missing(self, needs: Sequence[Need]) -> tuple[Need, ...]:
         """Return what has not arrived."""

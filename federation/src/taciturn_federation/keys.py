@@ -26,12 +26,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
-from cryptography.hazmat.primitives.serialization import (
-    Encoding,
-    NoEncryption,
-    PrivateFormat,
-    load_pem_private_key,
-)
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
 
 from taciturn.budget import private_opener
@@ -128,19 +123,17 @@ def read_private(file: Path) -> bytes:
         ) from None
 
 
-def write_key(file: Path, key: Ed25519PrivateKey | ec.EllipticCurvePrivateKey) -> None:
-    """Write a private key, PKCS #8 in PEM, into a new file; see `write_private`."""
-    write_private(file, key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+def write_key(file: Path, key: Ed25519PrivateKey) -> None:
+    """Write a private key, 32 bytes, into a new file; see `write_private`."""
+    write_private(file, key.private_bytes_raw())
 
 
 def read_key(file: Path) -> Ed25519PrivateKey:
     """Return the Ed25519 key in a file; see `read_private`."""
-    content, key = read_private(file), None
-    with suppress(ValueError, TypeError):  # their messages may quote the file
-        key = load_pem_private_key(content, password=None)
-    if not isinstance(key, Ed25519PrivateKey):
+    content = read_private(file)
+    if len(content) != 32:
         raise InputError(f"{file} is no Ed25519 key; put the right file back")
-    return key
+    return Ed25519PrivateKey.from_private_bytes(content)
 
 
 _USER = 20 << 3  # the first byte of a user's public nkey; in base 32 it reads U
@@ -204,14 +197,15 @@ def _certified(study: str, name: str, nkey: str) -> bytes:
     return json.dumps(values, sort_keys=True, separators=(",", ":")).encode()
 
 
-def new_hub() -> tuple[ec.EllipticCurvePrivateKey, str]:
-    """Return the TLS key of a hub and its self-signed certificate, which names no address, PEM."""
+def new_hub() -> tuple[bytes, str]:
+    """Return the TLS key of a hub and its self-signed certificate, without an address; both PEM."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "taciturn hub")])
     built = x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
     built = built.not_valid_before(_FROM).not_valid_after(_UNTIL)
     built = built.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-    return key, built.sign(key, hashes.SHA256()).public_bytes(Encoding.PEM).decode()
+    private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    return private, built.sign(key, hashes.SHA256()).public_bytes(Encoding.PEM).decode()
 
 
 def check_certificate(pem: str) -> None:

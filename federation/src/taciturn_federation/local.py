@@ -481,14 +481,13 @@ def _is_number(value: Any, most: float) -> bool:
     return type(value) in (int, float) and 0 <= value <= most
 
 
-def check_entries(planned: Ledger, rounds: Sequence[Rounds], names: Sequence[str]) -> Ledger:
-    """Return the ledger of the sites' entries; `PrivacyError` names those off the plan.
+def check_entries(planned: Ledger, rounds: Sequence[Rounds], names: Sequence[str]) -> None:
+    """Raise `PrivacyError`, with their names, if sites' entries are not those of the plan.
 
     `planned` supplies sensitivities and the law, which follow from the proposal.
     """
     try:
-        observed = _ledger(planned, rounds)
-        planned.same_as(observed)
+        planned.same_as(_ledger(planned, rounds))
     except TaciturnError as error:
         other = []
         for agent, name in enumerate(names):
@@ -498,7 +497,6 @@ def check_entries(planned: Ledger, rounds: Sequence[Rounds], names: Sequence[str
             except TaciturnError:
                 other.append(name)
         raise PrivacyError(f"{', '.join(other)} answered otherwise than planned: {error}") from None
-    return observed
 
 
 def _ledger(planned: Ledger, rounds: Sequence[Rounds]) -> Ledger:

@@ -461,13 +461,13 @@ class Site(inbox.RunParty):
 
     def _accept_message(self, envelope: Envelope) -> list[Packet]:
         """Accept a message; send again what answered it before, or go on."""
-        receipt = self._inbox.accept(envelope)
+        answered, new = self._inbox.accept(envelope)
         on_star = envelope.sender == COORDINATOR
-        if receipt.answered is not None and receipt.answered < self._end_turn:
-            row = self._journal.round(self._digest, receipt.answered)
+        if answered is not None and answered < self._end_turn:
+            row = self._journal.round(self._digest, answered)
             return self._exchange.packets(row.round, row.message) if row and on_star else []
         # of agents only requests are answered, or they would answer each other
-        if receipt.answered is not None or not receipt.new:
+        if answered is not None or not new:
             return self._broadcast_end() if on_star else []
         before = self.turn
         packets = self._advance()
