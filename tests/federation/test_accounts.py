@@ -130,7 +130,7 @@ def test_a_site_whose_account_was_copied_and_charged_does_not_answer(star, tmp_p
     two = Account("body1", other).reserve(charge(), PURPOSE)
     two.begin()  # writes the head: only this copy may answer from here on
     two.close(released=True)
-    hub.run(seconds=60)
+    hub.run(seconds=20)
     assert not answered(hub, 1)
 
 

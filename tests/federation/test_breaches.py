@@ -83,7 +83,7 @@ def test_a_query_that_the_plan_has_not_is_refused(half, turn, spoil, line):
     check_ended(half, 0, "refused", line)
 
 
-def test_what_no_party_signed_is_ignored_and_hurts_no_run(half):
+def test_what_nobody_signed_is_not_used_and_hurts_no_run(half):
     study, subjects, body = half.study, half.study.signed.subjects, value_of(half, 1)
     right = signer_of(study).seal(Kind.PUBLIC, 3, body)
     planted = {
@@ -329,7 +329,7 @@ def test_an_envelope_opens_as_what_was_sealed_and_no_bit_may_change():
             opener.open(bytes(spoilt))
 
 
-def test_a_party_may_publish_on_its_subjects_only():
+def test_a_party_may_write_its_own_subjects_only():
     subjects = Subjects("s", "0" * 16)
     for pattern in subjects.of_agent(1, (0, 2))[0]:
         assert subjects.sender(pattern) == 1

@@ -260,7 +260,7 @@ def fuzzed(study, folder, seed, number, who):
     assert len(failures) > 100
 
 
-@kinds("star", "ring")
+@kinds("star", slow=("ring",))
 def test_whatever_a_party_signs_no_process_fails_and_the_right_one_is_named(study, tmp_path):
     fuzzed(study, tmp_path, 1, FEW, 0)
 

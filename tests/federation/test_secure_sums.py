@@ -88,26 +88,34 @@ def test_under_masks_only_the_total_can_be_read_on_any_edge_or_disk(masked_tree,
     assert all(body in hay for body in (*sent.values(), *totals.values()))
 
 
-@kinds(slow=("summed", "masked_tree", "evaluated_sums"))
-def test_without_masks_the_search_finds_the_answers(study, tmp_path, carried, monkeypatch):
+@pytest.fixture
+def unmasked(carried, monkeypatch):
     """The planted fault: bytes are counted on to be masked, and are not."""
-    watched = Masking.mask, Masking.mask_evaluation
+    for name in ("mask", "mask_evaluation"):
+        watched = getattr(Masking, name)
 
-    def plain(place):
-        return lambda self, turn, transcript, body: (
-            watched[place](self, turn, transcript, body), body
-        )[1]  # fmt: skip
+        def plain(self, turn, transcript, body, watched=watched):
+            watched(self, turn, transcript, body)
+            return body
 
-    monkeypatch.setattr(Masking, "mask", plain(0))
-    monkeypatch.setattr(Masking, "mask_evaluation", plain(1))
-    hub = meet(study, tmp_path).run()
-    if study.agents == 5:  # a leaf and a subtree are read on their edges
-        assert hub.answers()[0, 0] == {carried[0, 0]}
-        both = total([carried[0, 0], carried[1, 0]])
-        assert hub.answers()[1, 0] == {both.astype("<i8").tobytes()}
-    else:
-        hay = everything(hub, tmp_path)
-        assert all(body in hay for body in carried.values())
+        monkeypatch.setattr(Masking, name, plain)
+    return carried
+
+
+@kinds(slow=("summed", "evaluated_sums"))
+def test_without_masks_the_search_finds_the_answers(study, tmp_path, unmasked):
+    hay = everything(meet(study, tmp_path).run(), tmp_path)
+    assert all(body in hay for body in unmasked.values())
+
+
+@pytest.mark.slow
+def test_without_masks_a_leaf_and_a_subtree_are_read_on_their_edges(
+    masked_tree, tmp_path, unmasked
+):
+    answers = meet(masked_tree, tmp_path).run().answers()
+    assert answers[0, 0] == {unmasked[0, 0]}
+    both = total([unmasked[0, 0], unmasked[1, 0]])
+    assert answers[1, 0] == {both.astype("<i8").tobytes()}
 
 
 SUMMED = [

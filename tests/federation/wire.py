@@ -110,8 +110,8 @@ class Hub:
         return self.run(until=lambda: self.parties[who].progress().round >= turn)
 
     def tick(self):
-        """Let a tenth of a second pass."""
-        self.now += 0.1
+        """Let a quarter of a second pass."""
+        self.now += 0.25
         due = [one for one in self.later if one[0] <= self.now]
         self.later = [one for one in self.later if one[0] > self.now]
         for _, name, packet in due:
