@@ -202,7 +202,8 @@ def test_a_neighbour_that_sends_two_messages_for_a_round_is_refused(
 
 @pytest.mark.slow
 def test_a_token_for_the_turn_of_another_holder_is_refused(relay, tmp_path):
-    hub = meet(relay, tmp_path).run(until=lambda: (0, 0) in hub.answers())
+    hub = meet(relay, tmp_path)
+    hub.run(until=lambda: (0, 0) in hub.answers())
     first = next(e for _, e in hub.envelopes() if e.round == 0)
     wrong, target = 2, 1  # the token of hop 0 is agent 0's to send
     payload = signer_of(relay, wrong).seal(Kind.MESSAGE, 0, first.body)

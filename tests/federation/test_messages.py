@@ -284,7 +284,7 @@ def refused_line(sender, kind, turn, body, names, plan):
     return None
 
 
-@pytest.mark.parametrize("number", [200, pytest.param(MANY, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("number", [60, pytest.param(MANY, marks=pytest.mark.slow)])
 @pytest.mark.unchecked  # of annotations: twice as fast, and as in use
 def test_control_messages_of_each_kind_name_their_sender(star, number):
     plan, names = star.signed.proposal.plan(), star.signed.opener.names
