@@ -47,8 +47,7 @@ from taciturn_federation import (
     server_program,
     sign,
 )
-from taciturn_federation.interface import Entry
-from taciturn_federation.journal import Sent
+from taciturn_federation.journal import Entry, RoundRow
 from taciturn_federation.keys import public_key
 
 _FIRST = 10  # rounds that are not counted
@@ -282,10 +281,10 @@ def _parts(size: int, repeats: int = 60) -> dict[str, float]:
     public, signature = key.public_key(), key.sign(content)
     with _folder() as folder:
         journal = Journal(folder / "journal")
-        entry = [Entry(0, 0, 1.0, -20, 1.0, 0)]
+        entries = (Entry(0, 0, 1.0, -20, 1.0, 0),)
 
         def written(turn: int) -> None:
-            journal.add("run", Sent(turn, bytes(32), bytes(size), b"", bytes(32)), entry)
+            journal.add("run", RoundRow(turn, bytes(32), bytes(size), b"", bytes(32), entries))
 
         found = {
             "signature, ms": _median(lambda _: key.sign(content), repeats),

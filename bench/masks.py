@@ -6,8 +6,9 @@ import os
 import time
 
 import numpy as np
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
-from taciturn_federation.masks import MaskKey, Masks, Participants, opened
+from taciturn_federation.masks import Masks, Participants, open_sum
 
 _NUMBERS, _RUN = 7840, bytes(32)
 
@@ -18,9 +19,9 @@ def masked_rounds(repeats: int = 60) -> dict[str, dict[str, float]]:
 
 
 def _masked(sites: int, repeats: int) -> dict[str, float]:
-    keys = [MaskKey.fresh() for _ in range(sites)]
+    keys = [X25519PrivateKey.generate() for _ in range(sites)]
     signers = tuple(os.urandom(32) for _ in keys)
-    whole = Participants(_RUN, signers, tuple(key.public for key in keys))
+    whole = Participants(_RUN, signers, tuple(key.public_key().public_bytes_raw() for key in keys))
     began = time.perf_counter()
     masks = [Masks(key, whole, number, part="bench") for number, key in enumerate(keys)]
     once = (time.perf_counter() - began) / sites
@@ -30,10 +31,10 @@ def _masked(sites: int, repeats: int) -> dict[str, float]:
     for turn in range(repeats):
         for one, words in zip(masks[:5], values, strict=False):
             began = time.perf_counter()
-            one.masked(turn, _RUN, words)
+            one.mask(turn, _RUN, words)
             seconds.append(time.perf_counter() - began)
-    sent = [one.masked(repeats, _RUN, words) for one, words in zip(masks, values, strict=True)]
-    assert np.array_equal(opened(sent, sites), np.add.reduce(values).view(np.int64))
+    sent = [one.mask(repeats, _RUN, words) for one, words in zip(masks, values, strict=True)]
+    assert np.array_equal(open_sum(sent, sites), np.add.reduce(values).view(np.int64))
     return {
         "least, ms": 1e3 * min(seconds),
         "median, ms": 1e3 * float(np.median(seconds)),

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from scipy import stats
 
 from taciturn.audit.epsilon import lower_bound
@@ -14,8 +15,8 @@ from taciturn.kernel.door.opening import prepared
 from taciturn.kernel.exact import exact_answers
 from taciturn.kernel.privacy import Sum, epsilon_of
 from taciturn_federation.coordinator import _delivered
-from taciturn_federation.local import Answering
-from taciturn_federation.masks import MaskKey, Masks, Participants, opened
+from taciturn_federation.masks import Masks, Participants, open_sum
+from taciturn_federation.site import AgentRounds
 
 AGENTS, ROUNDS, EACH = 3, 600, 1.5
 pytestmark = pytest.mark.slow
@@ -29,9 +30,11 @@ def plan_for(colluders, agents=AGENTS):
 
 
 def masks_of(agents):
-    keys = [MaskKey.fresh() for _ in range(agents)]
+    keys = [X25519PrivateKey.generate() for _ in range(agents)]
     signers = tuple(bytes([agent]) * 32 for agent in range(agents))
-    whole = Participants(bytes(32), signers, tuple(key.public for key in keys))
+    whole = Participants(
+        bytes(32), signers, tuple(key.public_key().public_bytes_raw() for key in keys)
+    )
     return [Masks(key, whole, agent, part="training") for agent, key in enumerate(keys)]
 
 
@@ -46,7 +49,7 @@ class Deployed:
         program, agents = plan.program, plan.program.agents
         self.plan, algorithm, network = plan, program.executed, program.network
         answering = [
-            Answering(plan, agent, self._of(actual, agent), seed=None) for agent in range(agents)
+            AgentRounds(plan, agent, self._of(actual, agent), seed=None) for agent in range(agents)
         ]
         masks, turns, server = masks_of(agents), agent_turns(program), server_turns(program)
         honest = agents - colluders
@@ -59,10 +62,10 @@ class Deployed:
                 np.asarray(one.answer(turn, one.first_state(), public).message) for one in answering
             ]
             sent = [
-                one.masked(turn, bytes(32), m.view(np.uint64))
+                one.mask(turn, bytes(32), m.view(np.uint64))
                 for one, m in zip(masks, messages, strict=True)
             ]
-            left = opened(sent, agents) - sum(messages[honest:], np.zeros(5, np.int64))
+            left = open_sum(sent, agents) - sum(messages[honest:], np.zeros(5, np.int64))
             now = at(jax.tree.map(lambda leaf: leaf[:, 0, 0], turns), turn)
             query = algorithm.ask(answering[0].first_state(), public, now)
             asked = at((query, now), None)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from typer.main import get_command
 
-from taciturn_federation.commands.site import site
+from taciturn_federation.commands.parties import site
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "operate.md"
 INSTRUCTIONS = {"FROM", "COPY", "RUN", "USER", "ENV", "VOLUME", "ENTRYPOINT"}

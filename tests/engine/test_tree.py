@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.stats
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from conftest import computed, make_algorithm, make_shards, make_terms, plan_of
 from taciturn.algorithms import METHODS
@@ -20,9 +21,17 @@ from taciturn.kernel.door.door import Live
 from taciturn.kernel.exact import exact_answers
 from taciturn.kernel.privacy import Sum, epsilon_of
 from taciturn.kernel.questions import Gradient
-from taciturn.network import complete, erdos_renyi, metropolis, path, ring, spanning_tree, star
+from taciturn.network import (
+    complete,
+    erdos_renyi,
+    metropolis,
+    path,
+    ring,
+    spanning_tree,
+    star,
+)
 from taciturn.problems import L2, Logistic, Problem, public_facts
-from taciturn_federation.masks import MaskKey, Masks, Participants
+from taciturn_federation.masks import Masks, Participants
 
 PROBLEM = Problem(Logistic(), L2(0.05))
 GRAPHS = [ring(8), path(8), star(8), complete(8), erdos_renyi(8, 0.3, seed=1)]
@@ -129,12 +138,12 @@ def test_under_masks_sums_on_a_tree_are_credited_as_on_the_star():
 @pytest.mark.parametrize("graph", [ring(6), path(5)], ids=["ring", "path"])
 def test_masked_words_go_up_a_tree_and_only_the_total_opens(graph):
     tree, agents = connected(spanning_tree(graph)), graph.agents
-    keys = [MaskKey.fresh() for _ in range(agents)]
-    public = tuple(key.public for key in keys)
+    keys = [X25519PrivateKey.generate() for _ in range(agents)]
+    public = tuple(key.public_key().public_bytes_raw() for key in keys)
     everybody = Participants(bytes(32), tuple(bytes([k]) * 32 for k in range(agents)), public)
     words = np.random.default_rng(0).integers(-(2**40), 2**40, (agents, 4096))
     masked = np.stack([
-        Masks(key, everybody, k, part="test").masked(0, bytes(32), words[k].view(np.uint64))
+        Masks(key, everybody, k, part="test").mask(0, bytes(32), words[k].view(np.uint64))
         for k, key in enumerate(keys)
     ])  # fmt: skip
     up = np.asarray(tree.sent(jnp.asarray(masked.view(np.int64))))

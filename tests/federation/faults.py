@@ -4,42 +4,37 @@ import random
 from collections import defaultdict
 
 import numpy as np
-from tests.federation.studies import make_study
-from tests.federation.test_parties import all_finished, covers, guarded_accounts, said_once
-from tests.federation.wire import answers_seen, meet
+from tests.federation.studies import RING, make_study
+from tests.federation.wire import check_finished, covers, meet, open_accounts, signer_of
 
-from taciturn_federation.envelope import COORDINATOR, Kind, Seal
-from taciturn_federation.interface import Packet
+from taciturn_federation.envelope import COORDINATOR, Kind, Packet
 
 WIRE = ("drop", "repeat", "delay", "cut", "forge", "replay", "foreign")
 # one of these befalls each run besides
 SPECIAL = ("partition", "slow", "clock", "big", "disk", "table", "kill")
-RING = {"network": "ring"}
 HOW = {
     "star": {},
     "sum": {"observer": "sum"},
-    "asked": {"evaluate": 0.2, "rounds": 4},
+    "evaluated": {"evaluate": 0.2, "rounds": 4},
     "ring": {"algorithm": "nids", "network": RING},
     "relay": {"algorithm": "recal", "network": RING, "rounds": 8},
     "tree": {"network": RING, "observer": "sum"},
 }
 RUNS = 200
-GONE = "nobody was heard for twice the patience of the study"
+GONE = "no message arrived for twice the patience of the study"
 
 
 def make_studies(folder, agents=5):
     """A study of every kind, and one of each kind with a bad cell in the last file."""
-    made = {}
+    studies = {}
     for name, how in HOW.items():
         for spoilt in (False, True):
             place = folder / f"{name}-{spoilt}"
             place.mkdir(parents=True)
-            made[name, spoilt] = study = make_study(place, agents=agents, **how)
+            studies[name, spoilt] = study = make_study(place, agents=agents, **how)
             if spoilt:
-                text = study.files[-1].read_text()
-                row = "1.0,spoilt-cell,0.5,a,no\n"
-                study.files[-1].write_text(text[: text.rindex("\n", 0, -1) + 1] + row)
-    return made
+                study.spoil_cell()
+    return studies
 
 
 class Faults:
@@ -49,8 +44,8 @@ class Faults:
         self.random, self.rate, self.study = random.Random(seed), rate, study
         self.special = SPECIAL[seed % len(SPECIAL)]
         self.victim = self.random.choice(["coordinator", *range(study.agents)])
-        # packets that the victim hears before, and seconds that the special fault lasts
-        self.heard, self.lasts = self.random.randrange(12), self.random.choice([3.0, 20.0, 60.0])
+        # packets that the victim receives before, and seconds that the special fault lasts
+        self.before, self.lasts = self.random.randrange(12), self.random.choice([3.0, 20.0, 60.0])
         self.began = None
         self.old, self.happened, self.stops, self.hub = [], defaultdict(int), 60, None
         self.signs = self.random.random() < 0.5
@@ -93,8 +88,8 @@ class Faults:
     def after(self, name):
         """Whether a party dies, having written something; other faults of machines begin here."""
         if name == self.victim and self.began is None:
-            self.heard -= 1
-            if self.heard < 0:
+            self.before -= 1
+            if self.before < 0:
                 self.began = self.hub.now
                 self._befall(name)
         often = 4 if self.special == "kill" else 1
@@ -137,12 +132,11 @@ class Faults:
         content = self.random.randbytes(8 * 2**20)
         if name == "coordinator":
             subject, kind, sender = subjects.public(1), Kind.PUBLIC, COORDINATOR
-            key = self.study.coordinator
         else:
             subject = subjects.answer(name) if star else subjects.state(name)
-            kind, sender, key = Kind.MESSAGE, name, self.study.keys[name]
+            kind, sender = Kind.MESSAGE, name
         if self.signs:
-            content = Seal(self.study.signed.run, sender, key).sealed(kind, 1, content)
+            content = signer_of(self.study, sender).seal(kind, 1, content)
         self.hub.queue += [(who, Packet(subject, content)) for who in self.hub.parties]
 
     full = None
@@ -152,22 +146,22 @@ def _other_run(payload):
     return payload[:16] + bytes(32) + payload[48:]
 
 
-def soaked(studies, folder, seed):
+def run_seed(studies, folder, seed):
     """One run under seeded faults; it ends as the same model, or as abandoned with a reason."""
     names = tuple(HOW)
     name = names[seed % len(names)]
     spoilt = SPECIAL[seed % len(SPECIAL)] == "table"
     private = bool(seed // len(names) % 2) and name in ("star", "sum", "tree")
-    return under_faults(studies[name, spoilt], folder, seed, private=private, told=name)
+    return under_faults(studies[name, spoilt], folder, seed, private=private, name=name)
 
 
-def under_faults(study, folder, seed, *, private, told=""):
-    """One run of a study under seeded faults; with accounts and noise of its own if `private`."""
+def under_faults(study, folder, seed, *, private, name=""):
+    """One run of a study under seeded faults; with accounts and secret noise if `private`."""
     faults = Faults(study, seed)
-    accounts = guarded_accounts(study) if private else None
+    accounts = open_accounts(study) if private else None
     hub = meet(
         study, folder, spoil=faults, seed=None if private else 7,
-        accounts=accounts, ready=lambda made: setattr(faults, "hub", made),
+        accounts=accounts, ready=lambda hub: setattr(faults, "hub", hub),
     )  # fmt: skip
     hub.after = faults.after
     while hub.now < 400:
@@ -178,34 +172,33 @@ def under_faults(study, folder, seed, *, private, told=""):
             break
     if faults.special == "table":
         faults.happened["table"] += 1
-    _check(hub, study, faults, seed=None if private else 7, told=(seed, told))
+    _check(hub, faults, seed=None if private else 7, what=(seed, name))
     for agent, account in enumerate(accounts or ()):
-        seen = {t for (who, t) in answers_seen(hub, study) if who == agent}
+        seen = {turn for (sender, turn) in hub.answers() if sender == agent}
         assert covers(account, study, agent, seen), seed
-    for party in hub.parties.values():
-        party._journal.close()
+    hub.close()
     return faults
 
 
-def _check(hub, study, faults, *, seed, told):
-    outcomes = {who: party.outcome for who, party in hub.parties.items()}
-    told = (*told, faults.special, faults.victim, dict(faults.happened),
-            {who: one and (one.ending, one.line) for who, one in outcomes.items()})  # fmt: skip
-    assert all(outcomes.values()), told
+def _check(hub, faults, *, seed, what):
+    outcomes = {name: party.outcome for name, party in hub.parties.items()}
+    what = (*what, faults.special, faults.victim, dict(faults.happened),
+            {name: one and (one.ending, one.line) for name, one in outcomes.items()})  # fmt: skip
+    assert all(outcomes.values()), what
     endings = {one.ending for one in outcomes.values()}
-    refusing = {who for who, one in outcomes.items() if one.ending == "refused"}
-    assert endings <= {"finished", "abandoned", "refused"}, told
+    refusing = {name for name, one in outcomes.items() if one.ending == "refused"}
+    assert endings <= {"finished", "abandoned", "refused"}, what
     if faults.special == "table":
-        assert refusing <= {study.agents - 1}, told
-        assert "finished" not in endings, told
+        assert refusing <= {hub.study.agents - 1}, what
+        assert "finished" not in endings, what
     elif not (faults.special == "big" and faults.signs):
-        assert not refusing, told
+        assert not refusing, what
     if endings == {"finished"}:
-        all_finished(hub, study, seed)
-    elif "finished" in endings:  # a site that no longer hears anybody cannot know of the end
+        check_finished(hub, seed)
+    elif "finished" in endings:  # a site that receives no message any more cannot know of the end
         lines = {one.line for one in outcomes.values() if one.ending == "abandoned"}
-        assert lines == {GONE}, told
+        assert lines == {GONE}, what
         models = [one.model for one in outcomes.values() if one.ending == "finished"]
         for model in models:
             np.testing.assert_array_equal(model, models[0])
-    assert said_once(hub, study), told
+    assert hub.answered_once(), what

@@ -123,36 +123,36 @@ def running(study, port):
 
 
 class Talker:
-    """A party that says the same until it has heard enough."""
+    """A party that repeats the same packets until it has received enough."""
 
-    def __init__(self, says=(), hears=(), enough=1, size=8, answers=False):
-        self.says, self.subjects, self.enough, self.answers = says, tuple(hears), enough, answers
+    def __init__(self, publishes=(), subscribes=(), enough=1, size=8, answers=False):
+        self.publishes, self.subjects = publishes, tuple(subscribes)
+        self.enough, self.answers = enough, answers
         self.payload, self.got, self.outcome, self.needed = b"x" * size, [], None, False
-        self.closed = False
 
-    def _said(self):
-        return [Packet(subject, self.payload) for subject in self.says]
+    def _packets(self):
+        return [Packet(subject, self.payload) for subject in self.publishes]
 
     def start(self, now):
-        return self._said()
+        return self._packets()
 
     def receive(self, packet, now):
         self.got.append(packet)
         if len(self.got) >= self.enough:
-            self.outcome = Outcome("finished", f"heard {len(self.got)}")
-        return self._said() if self.answers else []
+            self.outcome = Outcome("finished", f"received {len(self.got)}")
+        return self._packets() if self.answers else []
 
     def tick(self, now):
-        return self._said()
+        return self._packets()
 
     def progress(self):
         return Progress(len(self.got), self.enough, (), 0.0)
 
     def close(self):
-        self.closed = True
+        pass
 
 
-class Told(list):
+class Recorder(list):
     """The events of a party."""
 
     def watch(self):
@@ -162,11 +162,11 @@ class Told(list):
         return [values["reason"] for _, values in self if "reason" in values]
 
 
-async def served(party, link, *, seconds, told=None):
+async def served(party, link, *, seconds, recorder=None):
     """The outcome of a party that is stopped after some time."""
     stop = asyncio.Event()
     asyncio.get_running_loop().call_later(seconds, stop.set)
-    return await serve(party, link, (Told() if told is None else told).watch(), stop)
+    return await serve(party, link, (Recorder() if recorder is None else recorder).watch(), stop)
 
 
 def meeting(*pairs, seconds=20.0):

@@ -23,8 +23,8 @@ def float_needles(rows):
         for start in range(numbers.shape[1] - width + 1):
             some = numbers[:, start : start + width]
             for ordered in (some, some[:, ::-1]):
-                told = ordered[np.all(np.abs(some) > 1e-6, axis=1) & np.any(some % 1, axis=1)]
-                found += [np.ascontiguousarray(row).tobytes() for row in told]
+                fractional = ordered[np.all(np.abs(some) > 1e-6, axis=1) & np.any(some % 1, axis=1)]
+                found += [np.ascontiguousarray(row).tobytes() for row in fractional]
     return found
 
 

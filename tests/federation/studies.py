@@ -4,6 +4,7 @@ import csv
 from dataclasses import dataclass
 
 import numpy as np
+import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from taciturn.kernel.records import Draw
@@ -22,16 +23,24 @@ x1 = { min = -4.0, max = 4.0 }
 x2 = { min = -4.0, max = 4.0 }
 town = { values = ["a", "b"] }
 """
+ACCOUNT_TERMS = {"relation": "replace_one", "unit": "record"}
+RING, PATH = {"network": "ring"}, {"network": "path"}
 NAMES = ("mercy", "sinai", "charite", "lariboisiere", "guys", "karolinska", "clinic7", "clinic8")
 
 
+def kinds(*quick, slow=()):
+    """A parametrisation by studies of the conftest, of which some are in the slow suite."""
+    marked = [pytest.param(kind, marks=pytest.mark.slow) for kind in slow]
+    return pytest.mark.parametrize("study", [*quick, *marked], indirect=True)
+
+
 def key_of(number):
-    """A signing key that every run of a test has anew."""
+    """A signing key that is the same in every run of a test."""
     return Ed25519PrivateKey.from_private_bytes(bytes([number + 1]) * 32)
 
 
 def write_records(file, rows, *, seed, persons=False):
-    """A file of records; no two numbers in it are alike. Persons have one or two rows each."""
+    """A file of records; no two numbers in it are equal. Persons have one or two rows each."""
     draw = np.random.default_rng(seed)
     with file.open("w", newline="") as stream:
         writer = csv.writer(stream)
@@ -63,6 +72,16 @@ class Study:
     @property
     def agents(self):
         return len(self.files)
+
+    def key(self, sender):
+        """The signing key of an agent, or of the coordinator."""
+        return self.keys[sender] if sender < self.agents else self.coordinator
+
+    def spoil_cell(self, agent=-1):
+        """Put a cell that is no number into the last row of a file."""
+        text = self.files[agent].read_text()
+        row = "1.0,spoilt-cell,0.5,a,no\n"
+        self.files[agent].write_text(text[: text.rindex("\n", 0, -1) + 1] + row)
 
 
 def member(name, key, study="diabetes"):

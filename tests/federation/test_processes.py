@@ -27,28 +27,28 @@ pytest.importorskip("nats")
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
 NAMES = ("mercy", "sinai")
-# the log tells of progress once a second, in which a quick machine runs hundreds of rounds
+# the log has progress once a second, in which a quick machine runs hundreds of rounds
 ROUNDS = 2000
 
 
 def environment(folder):
-    own = {"XDG_DATA_HOME": str(folder / "data"), "TACITURN_STATE_DIR": str(folder / "state")}
-    return {**os.environ, **own}
+    places = {"XDG_DATA_HOME": str(folder / "data"), "TACITURN_STATE_DIR": str(folder / "state")}
+    return {**os.environ, **places}
 
 
 def called(folder, *words, answer=""):
-    """What a command says that is run in this process, which saves its start."""
-    said = io.StringIO()
+    """The output of a command that is run in this process, which saves its start."""
+    output = io.StringIO()
     with (
         contextlib.chdir(folder),
-        contextlib.redirect_stdout(said),
-        contextlib.redirect_stderr(said),
+        contextlib.redirect_stdout(output),
+        contextlib.redirect_stderr(output),
         mock.patch.dict(os.environ, environment(folder)),
         mock.patch.object(sys, "stdin", io.StringIO(answer)),
     ):
         code = main(words)
-    assert code == 0, said.getvalue()
-    return said.getvalue()
+    assert code == 0, output.getvalue()
+    return output.getvalue()
 
 
 class Processes:
@@ -70,6 +70,16 @@ class Processes:
         self.running[name].kill()
         self.running[name].wait()
 
+    def restart(self, *names):
+        for name in names:
+            self.kill(name)
+        for name in names:
+            self.start(name)
+
+    def wait(self, *names, code=0):
+        for name in names:
+            assert self.running[name].wait(120) == code, self.output(name)
+
     def kill_server(self):
         """Kill the server that runs, and wait until its hub, which starts it again, has seen it."""
         self.until_servers(lambda started, died: started > died)
@@ -85,8 +95,8 @@ class Processes:
     def until_servers(self, reached):
         until = time.monotonic() + 60
         while not reached(*map(len, self.servers())):
-            assert self.running["hub"].poll() is None, self.said("hub")
-            assert time.monotonic() < until, self.said("hub")
+            assert self.running["hub"].poll() is None, self.output("hub")
+            assert time.monotonic() < until, self.output("hub")
             time.sleep(0.01)
 
     def events(self, name):
@@ -101,10 +111,10 @@ class Processes:
         until, reached = time.monotonic() + 120, self.round() + rounds
         while self.round() < reached:
             assert self.running["coordinator"].poll() is None, "ended too early: more ROUNDS"
-            assert time.monotonic() < until, (self.round(), self.said("coordinator"))
+            assert time.monotonic() < until, (self.round(), self.output("coordinator"))
             time.sleep(0.05)
 
-    def said(self, name):
+    def output(self, name):
         return (self.folder / f"{name}.out").read_text()
 
     def stop(self):
@@ -119,46 +129,51 @@ class Processes:
                 one.wait()
 
 
+def found(folder, rows, *, persons=False, study=(), proposal=()):
+    """Make a study with its sites and a signed proposal, by command; the processes of its hub."""
+    (folder / "bounds.toml").write_text(BOUNDS)
+    hub = f"localhost:{free_port()}"
+    called(folder, "study", "new", "diabetes", "--bounds", "bounds.toml", "--hub", hub, *study)
+    column = ("--person-column", "who") if persons else ()
+    for number, name in enumerate(NAMES):
+        write_records(folder / f"{name}.csv", rows[number], seed=number, persons=persons)
+        called(folder, "site", "join", "diabetes.invitation", "--name", name, "--data",
+               f"{name}.csv", *column)  # fmt: skip
+        assert "who" not in (folder / f"{name}.request").read_text()
+        called(folder, "study", "admit", "diabetes", f"{name}.request", answer="y\n")
+    called(folder, "study", "propose", "diabetes", *proposal)
+    processes = Processes(folder)
+    processes.start("hub", "study", "hub", "diabetes", "--host", "127.0.0.1", "--log", "hub.log")
+    return processes
+
+
 @pytest.fixture
 def processes(request, tmp_path):
-    """Two sites with accounts, ready to run, in processes of their own."""
-    seen = getattr(request, "param", ())
-    (tmp_path / "bounds.toml").write_text(BOUNDS)
-    hub = f"localhost:{free_port()}"
-    called(tmp_path, "study", "new", "diabetes", "--bounds", "bounds.toml", "--hub", hub)
-    for number, name in enumerate(NAMES):
-        write_records(tmp_path / f"{name}.csv", 100, seed=number)
-        called(
-            tmp_path, "site", "join", "diabetes.invitation", "--name", name, "--data", f"{name}.csv"
-        )
-        called(tmp_path, "study", "admit", "diabetes", f"{name}.request", answer="y\n")
-        called(tmp_path, "budget", "open", name, "--epsilon", "2", "--delta", "1e-3", *seen)
-    called(
-        tmp_path, "study", "propose", "diabetes", "--epsilon", "1", "--delta", "1e-4",
-        "--rounds", str(ROUNDS), *seen,
-    )  # fmt: skip
-    all_of_them = Processes(tmp_path)
-    all_of_them.start("hub", "study", "hub", "diabetes", "--host", "127.0.0.1", "--log", "hub.log")
-    all_of_them.start(
+    """Two sites with accounts, at work in separate processes."""
+    observer = getattr(request, "param", ())
+    for name in NAMES:
+        called(tmp_path, "budget", "open", name, "--epsilon", "2", "--delta", "1e-3", *observer)
+    terms = ("--epsilon", "1", "--delta", "1e-4", "--rounds", str(ROUNDS), *observer)
+    processes = found(tmp_path, (100, 100), proposal=terms)
+    processes.start(
         "coordinator", "study", "run", "diabetes.proposal", "--out", "report", "--force",
         "--log", "coordinator.log",
     )  # fmt: skip
-    signed = SignedProposal.from_json((all_of_them.folder / "diabetes.proposal").read_text())
+    signed = SignedProposal.from_json((tmp_path / "diabetes.proposal").read_text())
     agreed = ("--agreed", signed.code) if signed.proposal.budget.observer == "sum" else ()
     for name in NAMES:
-        all_of_them.start(
+        processes.start(
             name, "site", "run", "diabetes.proposal", "--name", name, "--account", name,
             "--out", f"report-{name}", "--force", "--log", f"{name}.log", *agreed,
         )  # fmt: skip
-    yield all_of_them
-    all_of_them.stop()
+    yield processes
+    processes.stop()
 
 
-def finished(processes):
+def check_finished(processes):
     """Every party ended with one model, and every account was charged for the plan and no more."""
     folder = processes.folder
-    for name in ("coordinator", *NAMES):
-        assert processes.running[name].wait(120) == 0, processes.said(name)
+    processes.wait("coordinator", *NAMES)
     reports = [folder / "report", *(folder / f"report-{name}" for name in NAMES)]
     models = {json.dumps(json.loads((r / "model.json").read_text())["terms"]) for r in reports}
     assert len(models) == 1
@@ -170,12 +185,9 @@ def finished(processes):
 
 
 def test_a_site_the_coordinator_the_server_and_all_at_once_are_killed_and_the_run_ends(processes):
-    processes.go_on()
-    processes.kill("mercy")
-    processes.start("mercy")
-    processes.go_on()
-    processes.kill("coordinator")
-    processes.start("coordinator")
+    for name in ("mercy", "coordinator"):
+        processes.go_on()
+        processes.restart(name)
     processes.go_on()
     processes.kill_server()
     processes.go_on()
@@ -184,7 +196,7 @@ def test_a_site_the_coordinator_the_server_and_all_at_once_are_killed_and_the_ru
     processes.kill_server()
     for name in ("mercy", "sinai", "coordinator"):
         processes.start(name)
-    finished(processes)
+    check_finished(processes)
     assert "hub_died" in [one["event"] for one in processes.events("hub")]
 
 
@@ -195,28 +207,26 @@ SUMS = ("--observer", "sum", "--colluders", "0")
 def test_under_masks_sites_are_killed_and_the_run_ends_with_no_key_left(processes):
     processes.go_on()
     for name in ("mercy", "coordinator"):
-        processes.kill(name)
-        processes.start(name)
+        processes.restart(name)
     heads = processes.folder / "state" / "heads"
     assert len(list(heads.glob("*.masks"))) == len(NAMES)
     processes.go_on()
     processes.kill_server()
-    finished(processes)
+    check_finished(processes)
     assert not list(heads.glob("*.masks"))
     results = json.loads((processes.folder / "report-mercy" / "results.json").read_text())
     assert "the cipher of the masks" in results["trust"]
 
 
-def test_ctrl_c_ends_a_site_cleanly_and_the_same_command_goes_on(processes):
+def test_ctrl_c_ends_a_site_cleanly_and_the_same_command_resumes_the_run(processes):
     processes.go_on()
     mercy = processes.running["mercy"]
     mercy.send_signal(signal.SIGINT)
     assert mercy.wait(20) == 130
-    assert "the same command goes on" in processes.said("mercy")
+    assert "the same command resumes the run" in processes.output("mercy")
     processes.start("mercy")
-    finished(processes)
-    told = "".join(processes.said(name) for name in ("coordinator", *NAMES))
-    assert "Traceback" not in told
+    check_finished(processes)
+    assert "Traceback" not in "".join(processes.output(n) for n in ("coordinator", *NAMES))
     folder = processes.folder
     written = [f.read_bytes() for f in folder.rglob("*") if f.is_file() and f.suffix != ".csv"]
     wanted = needles([folder / f"{name}.csv" for name in NAMES])
@@ -247,40 +257,28 @@ def trained_together(folder):
 def test_persons_features_a_centre_and_an_evaluation_go_by_command_and_end_as_on_one_machine(
     tmp_path,
 ):
-    (tmp_path / "bounds.toml").write_text(BOUNDS)
-    hub = f"localhost:{free_port()}"
-    called(tmp_path, "study", "new", "diabetes", "--bounds", "bounds.toml", "--hub", hub,
-           "--rows-per-person", "2")  # fmt: skip
-    for number, name in enumerate(NAMES):
-        write_records(tmp_path / f"{name}.csv", 90 + 30 * number, seed=number, persons=True)
-        told = called(tmp_path, "site", "join", "diabetes.invitation", "--name", name, "--data",
-                      f"{name}.csv", "--person-column", "who")  # fmt: skip
-        assert "who" not in (tmp_path / f"{name}.request").read_text()
-        assert told
-        called(tmp_path, "study", "admit", "diabetes", f"{name}.request", answer="y\n")
-    called(
-        tmp_path, "study", "propose", "diabetes", "--epsilon", "3", "--delta", "1e-4", "--rounds",
-        "30", "--features", "bins:10", "--centre", "--evaluate", "0.1",
-    )  # fmt: skip
-    checked = called(tmp_path, "site", "check", "diabetes.proposal", "--name", "mercy")
-    assert "records that are held out, told to all" in checked
-    assert "(training, held out)" in checked
-    parties = Processes(tmp_path)
-    parties.start("hub", "study", "hub", "diabetes", "--host", "127.0.0.1", "--log", "hub.log")
-    parties.start("coordinator", "study", "run", "diabetes.proposal", "--out", "report")
-    for name in NAMES:
-        parties.start(name, "site", "run", "diabetes.proposal", "--name", name, "--reproduction",
-                      "11", "--out", f"report-{name}")  # fmt: skip
+    terms = ("--epsilon", "3", "--delta", "1e-4", "--rounds", "30", "--features", "bins:10",
+             "--centre", "--evaluate", "0.1")  # fmt: skip
+    parties = found(
+        tmp_path, (90, 120), persons=True, study=("--rows-per-person", "2"), proposal=terms
+    )
     try:
-        for name in ("coordinator", *NAMES):
-            assert parties.running[name].wait(120) == 0, parties.said(name)
+        checked = called(tmp_path, "site", "check", "diabetes.proposal", "--name", "mercy")
+        assert "records that are held out, sent to all" in checked
+        assert "(training, held out)" in checked
+        parties.start("coordinator", "study", "run", "diabetes.proposal", "--out", "report")
+        for name in NAMES:
+            parties.start(name, "site", "run", "diabetes.proposal", "--name", name,
+                          "--reproduction", "11", "--out", f"report-{name}")  # fmt: skip
+        parties.wait("coordinator", *NAMES)
     finally:
         parties.stop()
     training = trained_together(tmp_path)
-    expected = training.private_score
-    for report in ("report", *(f"report-{name}" for name in NAMES)):
-        results = json.loads((tmp_path / report / "results.json").read_text())
-        score, certificate = results["private_score"], training.certificate
+    expected, certificate = training.private_score, training.certificate
+    reports = [tmp_path / one for one in ("report", *(f"report-{name}" for name in NAMES))]
+    for report in reports:
+        results = json.loads((report / "results.json").read_text())
+        score = results["private_score"]
         assert (score["records"], score["unit"]) == (14, "person")
         np.testing.assert_allclose(score["confusion"], expected.confusion, atol=1e-6)
         assert score["error"]["low"] == pytest.approx(expected.error.low, abs=1e-9)
@@ -288,29 +286,18 @@ def test_persons_features_a_centre_and_an_evaluation_go_by_command_and_end_as_on
         (between,) = set(results["conditions"]) - set(certificate.conditions)
         assert "no more than one of the sites" in between  # which one machine can see
         assert set(certificate.conditions) < set(results["conditions"])
-        assert "persons held out" in (tmp_path / report / "report.html").read_text()
-    assert "persons held out" in parties.said("mercy")
-    weights = [json.loads((tmp_path / one / "model.json").read_text())["terms"]
-               for one in ("report", "report-mercy", "report-sinai")]  # fmt: skip
+        assert "persons held out" in (report / "report.html").read_text()
+    assert "persons held out" in parties.output("mercy")
+    weights = [json.loads((report / "model.json").read_text())["terms"] for report in reports]
     assert weights[0] == weights[1] == weights[2]
     write_records(tmp_path / "new.csv", 5, seed=9)
     assert "prediction" in called(tmp_path, "predict", "report-sinai/model.json", "new.csv")
 
 
 def test_without_out_every_party_keeps_its_model_and_a_site_that_cannot_begin_stops_all(tmp_path):
-    (tmp_path / "bounds.toml").write_text(BOUNDS)
-    hub = f"localhost:{free_port()}"
-    called(tmp_path, "study", "new", "diabetes", "--bounds", "bounds.toml", "--hub", hub)
-    for number, name in enumerate(NAMES):
-        write_records(tmp_path / f"{name}.csv", 60, seed=number)
-        called(tmp_path, "site", "join", "diabetes.invitation", "--name", name,
-               "--data", f"{name}.csv")  # fmt: skip
-        called(tmp_path, "study", "admit", "diabetes", f"{name}.request", answer="y\n")
-    called(tmp_path, "study", "propose", "diabetes", "--epsilon", "1", "--delta", "1e-4",
-           "--rounds", "5")  # fmt: skip
+    terms = ("--epsilon", "1", "--delta", "1e-4", "--rounds", "5")
+    parties = found(tmp_path, (60, 60), proposal=terms)
     write_records(tmp_path / "wrong.csv", 61, seed=0)
-    parties = Processes(tmp_path)
-    parties.start("hub", "study", "hub", "diabetes", "--host", "127.0.0.1", "--log", "hub.log")
     try:
         run = ("site", "run", "diabetes.proposal", "--quiet", "--name")
         parties.start("coordinator", "study", "run", "diabetes.proposal", "--quiet")
@@ -318,23 +305,21 @@ def test_without_out_every_party_keeps_its_model_and_a_site_that_cannot_begin_st
         parties.until_servers(lambda started, _: started)
         time.sleep(5)
         parties.start("wrong", *run, "mercy", "--data", "wrong.csv")
-        for name in ("wrong", "sinai", "coordinator"):
-            assert parties.running[name].wait(60) == 2, parties.said(name)
-        assert "has 61 records" in parties.said("wrong")
+        parties.wait("wrong", "sinai", "coordinator", code=2)
+        assert "has 61 records" in parties.output("wrong")
         for name in ("sinai", "coordinator"):
-            assert "mercy refused: it could not begin" in parties.said(name)
+            assert "mercy refused: it could not begin" in parties.output(name)
         parties.start("mercy", *run, "mercy")
         parties.start("sinai")
         parties.start("coordinator")
-        for name in ("coordinator", *NAMES):
-            assert parties.running[name].wait(60) == 0, parties.said(name)
+        parties.wait("coordinator", *NAMES)
     finally:
         parties.stop()
     models = list((tmp_path / "data").rglob("model.json"))
     assert len(models) == 3
     assert len({json.dumps(json.loads(one.read_text())["terms"]) for one in models}) == 1
     for name in ("coordinator", *NAMES):
-        assert f"Model: {tmp_path / 'data'}" in parties.said(name)
+        assert f"Model: {tmp_path / 'data'}" in parties.output(name)
 
 
 def test_five_sites_train_on_adult_and_one_of_them_is_killed(tmp_path):

@@ -13,9 +13,7 @@ from taciturn.datasets import load
 from taciturn.report import page as page_room
 from taciturn.report.page import Bars, Details, Drawing, Items, Note, Page, Section, Table
 from taciturn.report.training import training_page
-from taciturn_federation import Ended
-from taciturn_federation.interface import Outcome
-from taciturn_federation.reports import ended_page
+from taciturn_federation import Outcome, RunReport
 from taciturn_power import Settings, bundled_case, central, chosen_zones, grid, network, relax
 from taciturn_power.dispatch.page import opf_page
 from taciturn_power.dispatch.results import DayReport, OpfReport
@@ -85,10 +83,8 @@ def page_of_a_study(folder, agent=0):
     sites = tuple(one.model_copy(update={"name": AGENT}) for one in signed.participants)
     signed = signed.model_copy(update={"study": TITLE, "participants": sites})
     outcome = Outcome("abandoned", WARNING)
-    return ended_page(
-        Ended(signed=signed, plan=signed.proposal.plan(), outcome=outcome, score=None,
-              seconds=1.0, agent=agent)
-    )  # fmt: skip
+    return RunReport(signed=signed, plan=signed.proposal.plan(), outcome=outcome, score=None,
+                     seconds=1.0, agent=agent).page()  # fmt: skip
 
 
 def page_of_a_coordinator(folder):

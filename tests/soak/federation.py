@@ -9,11 +9,11 @@ import tempfile
 import traceback
 from pathlib import Path
 
-from tests.federation.faults import RUNS, make_studies, soaked
+from tests.federation.faults import RUNS, make_studies, run_seed
 
 
-def own_places(folder):
-    """Let heads and accounts be in a folder of this run alone."""
+def separate_places(folder):
+    """Keep heads and accounts in a folder of this run."""
     folder.mkdir()
     os.environ |= {
         "TACITURN_STATE_DIR": str(folder / "state"),
@@ -26,11 +26,11 @@ def failures(seeds):
     """Return the seeds whose run did not end as it should; what failed is printed."""
     found = []
     with tempfile.TemporaryDirectory() as folder:
-        own_places(Path(folder) / "studies")
+        separate_places(Path(folder) / "studies")
         studies = make_studies(Path(folder) / "studies")
         for seed in seeds:
             try:
-                soaked(studies, own_places(Path(folder) / str(seed)), seed)
+                run_seed(studies, separate_places(Path(folder) / str(seed)), seed)
             except Exception:
                 found.append(seed)
                 print(f"seed {seed}\n{traceback.format_exc()}", flush=True)

@@ -1,4 +1,4 @@
-"""Agents on machines of their own: parties of a run that exchange signed messages."""
+"""Agents on separate machines: parties of a run that exchange signed messages."""
 
 import lazy_loader
 

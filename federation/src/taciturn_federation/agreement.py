@@ -38,19 +38,18 @@ Hex = Annotated[str, Field(pattern=r"^[0-9a-f]*$", max_length=256)]
 
 
 class Member(Part):
-    """Somebody who takes part in a study: what is public."""
+    """What is public of a party of a study."""
 
     name: str
     key: Hex  # the Ed25519 key of the signatures, 32 bytes in hexadecimal digits
     # with which it connects, as NATS writes it: envelopes rest on `key` and not on it
     nkey: Annotated[str, Field(max_length=56)]
-    certified: Hex  # the signature with `key` by which it says so
+    certified: Hex  # the signature with `key` that certifies `nkey`
 
     @model_validator(mode="after")
     def _named(self) -> Member:
         check_token("participant", self.name)
-        if not re.fullmatch("[0-9a-f]{64}", self.key):
-            raise InputError(f"the signing key of {self.name} is not 32 bytes; make a key anew")
+        public_key(self.key)
         return self
 
     @property
@@ -81,8 +80,8 @@ class SignedProposal(Document):
     or a key, the nkey of one is not certified by its signing key, the data are no table, or the
     model of an abandoned run is to be released where no party has it.
 
-    **Guarantee.** None by itself: a site derives from `proposal` what it would answer, and believes
-    nobody. The signature says who asks.
+    **Guarantee.** None by itself: a site derives from `proposal` what it would answer, and trusts
+    no other party. The signature shows who proposes.
     """
 
     FORMAT: ClassVar[str] = "taciturn.signed-proposal"
@@ -94,7 +93,7 @@ class SignedProposal(Document):
     proposal: Proposal
     coordinator: Member
     participants: tuple[Participant, ...]  # in the order of the agents
-    patience: float  # seconds that somebody is waited for before the run is abandoned
+    patience: float  # seconds without a message after which the run is abandoned
     release_abandoned: bool  # whether the model so far of an abandoned run is released
     signature: Hex  # of the coordinator over the canonical JSON in which this is empty
 
@@ -137,18 +136,18 @@ class SignedProposal(Document):
 
     @property
     def code(self) -> str:
-        """What owners compare by telephone where they rest on each other: 40 hexadecimal digits.
+        """What owners compare by telephone under masks: 40 hexadecimal digits.
 
-        The coordinator signs the proposal and names the keys in it, so it could name its own for
-        all sites but one. Every owner finds its own key in the proposal that it holds; if all hold
-        the same one, the keys in it are the owners'. For two proposals with one code the
+        The coordinator signs the proposal and names the keys in it, so it could name its keys for
+        all sites but one. Every owner finds the key of its site in the proposal that it holds; if
+        all hold the same one, the keys in it are the owners'. For two proposals with one code the
         coordinator would have about 2^80 to try.
         """
         digits = self.digest[:40]
         return "-".join(digits[at : at + 4] for at in range(0, 40, 4))
 
     def check_agreed(self, code: str | None) -> None:
-        """Raise `InputError` unless an owner says that the others have this proposal, too."""
+        """Raise `InputError` unless an owner confirms that the others have this proposal, too."""
         given = "".join(one for one in code or "" if one.isalnum()).lower()
         if given != self.digest[:40]:
             what = "is another proposal's" if given else "is not given"
@@ -166,7 +165,7 @@ class SignedProposal(Document):
 
     @property
     def opener(self) -> Opener:
-        """What opens the envelopes of everybody who takes part."""
+        """What verifies the envelopes of all parties."""
         members = dict(enumerate(self.participants)) | {COORDINATOR: self.coordinator}
         return Opener(
             self.run,
@@ -175,7 +174,7 @@ class SignedProposal(Document):
         )
 
     def neighbours(self, agent: int) -> tuple[int, ...]:
-        """Return the agents to whom one may write; none on a star, along a tree those on it."""
+        """Return the agents to whom one may send; none on a star, along a tree those on it."""
         network = self.proposal.network
         if network is None:
             return ()
@@ -211,17 +210,17 @@ class SignedProposal(Document):
 
     @classmethod
     def from_json(cls, text: str) -> SignedProposal:
-        """Return the signed proposal that JSON describes; its version is looked at first."""
+        """Return the signed proposal that JSON describes; its version is checked first."""
         version = None
         # `taciturn` is what another version would still write
-        with contextlib.suppress(InputError):  # what is no JSON is told of below
+        with contextlib.suppress(InputError):  # what is no JSON is refused below
             version = read_values(text.encode()).get("taciturn")
         if isinstance(version, str):
             check_version(version)
         return super().from_json(text)
 
 
-def sign(  # noqa: PLR0913 - what is agreed on, and who signs
+def sign(  # noqa: PLR0913 - one parameter per field
     study: str,
     proposal: Proposal,
     participants: Sequence[Participant],
@@ -246,7 +245,7 @@ def sign(  # noqa: PLR0913 - what is agreed on, and who signs
 
 
 def check_version(version: str, who: str = "the proposal needs") -> None:
-    """Raise `InputError` unless this is the version of the library that somebody needs or runs."""
+    """Raise `InputError` unless this is a version of the library that is needed or runs."""
     if version != taciturn.__version__:
         raise InputError(
             f"{who} taciturn {version[:40]}, and this is taciturn {taciturn.__version__}; all "
@@ -268,7 +267,7 @@ class Signed(Document):
 
     LABEL: ClassVar[Label]  # of its signature
 
-    key: str  # the Ed25519 key of who signed it, in hexadecimal digits
+    key: str  # the Ed25519 key of its signature, in hexadecimal digits
     signature: str  # over the canonical JSON of the document in which this is empty
 
     @model_validator(mode="after")
@@ -276,8 +275,8 @@ class Signed(Document):
         key, content = public_key(self.key), _unsigned(self)
         if self.signature != UNSIGNED and not is_signed(key, self.LABEL, self.signature, content):
             raise InputError(
-                f"the {self.FORMAT.removeprefix('taciturn.')} is not signed by its own key: it was "
-                "changed on its way; ask for it anew"
+                f"the {self.FORMAT.removeprefix('taciturn.')} is not signed by its key: it was "
+                "changed on its way; request it again"
             )
         return self
 
@@ -308,7 +307,7 @@ class Invitation(Signed):
 
     study: str
     hub: str  # host and port
-    certificate: str  # of the hub, PEM; parties accept no other
+    certificate: str  # of the hub, PEM; parties trust no other
     table: TableFacts  # what is public of every owner's columns
     rows_per_person: int | None  # K where persons are protected, None where records are
     taciturn: str
@@ -325,7 +324,7 @@ class Invitation(Signed):
 
 
 class JoinRequest(Signed):
-    """What an owner asks a coordinator for; it holds the count, and no more of the file."""
+    """An owner's request to a coordinator; it holds the count, and no more of the file."""
 
     FORMAT: ClassVar[str] = "taciturn.request"
     VERSION: ClassVar[int] = 1
@@ -344,7 +343,6 @@ class JoinRequest(Signed):
         check_party(self.study, "a study")
         check_party(self.name)
         checks.at_least("count", self.count, 1)
-        self.participant.check_nkey(self.study)
         return self
 
     @property

@@ -14,10 +14,11 @@ import json
 import math
 import re
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -30,7 +31,18 @@ from taciturn_federation.keys import Label, is_signed, sign_labelled
 _HEADER = struct.Struct("<4sBBHII32s32s32sQ")
 _MAGIC, _VERSION, _SIGNATURE = b"TACT", 1, 64
 COORDINATOR = 2**32 - 1
-NOTHING = bytes(32)
+NO_DIGEST = bytes(32)
+
+
+class BreachError(TaciturnError):
+    """A signed message breaks the protocol, by public facts alone: all parties may be informed."""
+
+
+class Packet(NamedTuple):
+    """A message in transit: its subject, and its bytes, which are an envelope."""
+
+    subject: str
+    payload: bytes
 
 
 class Kind(IntEnum):
@@ -54,85 +66,98 @@ class Kind(IntEnum):
     TOTAL = 20
 
 
+_ARRAYS = 16
+# what a party may request
+_RESENDABLE = (Kind.PUBLIC, Kind.MESSAGE, Kind.FINAL, Kind.SCORE, Kind.TOTAL)
+
+
 @dataclass(frozen=True)
 class Envelope:
-    """What was in an envelope whose signature is right."""
+    """The content of an envelope."""
 
     kind: Kind
     sender: int  # the agent's number; `COORDINATOR` for the coordinator
     round: int  # of the run, from 0
-    # of all that the sender had received before it sent this (`chained`), 32 bytes
-    transcript_digest: bytes
+    transcript: bytes  # digest of all that the sender had received before (`chain`), 32 bytes
     body: bytes
     digest: bytes  # SHA-256 of the body
-    sealed: bytes  # all its bytes
+    payload: bytes  # the whole envelope
 
+    @cached_property
     def values(self) -> dict[str, Any]:
-        """Return the JSON object in the body; `InputError` if there is none."""
+        """The JSON object in the body; `InputError` if there is none."""
         return read_values(self.body)
+
+    @classmethod
+    def parse(cls, payload: bytes) -> Envelope:
+        """Return the content of an envelope that this party wrote: no signature is verified."""
+        header, body = payload[: _HEADER.size], payload[_HEADER.size : -_SIGNATURE]
+        _, _, kind, _, sender, turn, _, transcript, digest, _ = _HEADER.unpack(header)
+        return cls(Kind(kind), sender, turn, transcript, body, digest, payload)
 
 
 @dataclass(frozen=True)
-class Seal:
-    """What a party signs with: its number, its key, and the run that its envelopes are for."""
+class Signer:
+    """Writes the envelopes of one party of a run."""
 
     run: bytes  # digest of the signed proposal, 32 bytes
     sender: int
     key: Ed25519PrivateKey
 
     def __repr__(self) -> str:
-        return f"Seal(sender={self.sender})"
+        return f"Signer(sender={self.sender})"
 
-    def sealed(self, kind: Kind, turn: int, body: bytes, *, transcript: bytes = NOTHING) -> bytes:
+    def seal(self, kind: Kind, turn: int, body: bytes, *, transcript: bytes = NO_DIGEST) -> bytes:
         """Return the bytes of an envelope."""
         front = (_MAGIC, _VERSION, kind, 0, self.sender, turn)
         header = _HEADER.pack(*front, self.run, transcript, _sha(body), len(body))
         return b"".join([header, body, sign_labelled(self.key, Label.ENVELOPE, header)])
 
-    def values(self, kind: Kind, turn: int, values: Mapping[str, Any]) -> bytes:
+    def seal_values(self, kind: Kind, turn: int, values: Mapping[str, Any]) -> bytes:
         """Return the bytes of an envelope with canonical JSON."""
         text = json.dumps(values, sort_keys=True, separators=(",", ":"), allow_nan=False)
-        return self.sealed(kind, turn, text.encode())
+        return self.seal(kind, turn, text.encode())
 
 
 @dataclass(frozen=True)
 class Opener:
-    """Whose signatures a party believes, and for which run."""
+    """Verifies the envelopes of one run."""
 
     run: bytes
-    names: Mapping[int, str]  # by number: what error messages call a sender, and its key
+    names: Mapping[int, str]  # by number: what error messages call a sender
     keys: Mapping[int, Ed25519PublicKey]
 
-    def opened(self, sealed: bytes) -> Envelope:
-        """Return what is in an envelope.
+    @property
+    def agents(self) -> range:
+        """The numbers of the agents: all but the coordinator."""
+        return range(len(self.names) - 1)
 
-        Raises `InputError` if it is cut short, of another version, for another run, of nobody who
-        takes part, or not signed by its sender's key.
+    def open(self, payload: bytes) -> Envelope:
+        """Return the content of an envelope.
+
+        Raises `InputError` if it is cut short, of another version or run, its sender takes no part,
+        or its sender's key did not sign it.
         """
-        if len(sealed) < _HEADER.size + _SIGNATURE:
-            raise InputError(f"a message has {len(sealed)} bytes and was cut short; it is not used")
-        header, body = sealed[: _HEADER.size], sealed[_HEADER.size : -_SIGNATURE]
-        magic, version, kind, _, sender, turn, *rest = _HEADER.unpack(header)
-        run, transcript, digest, length = rest
-        if magic != _MAGIC or version != _VERSION:
-            raise InputError("a message is not one of this version of taciturn; it is not used")
-        if sender not in self.keys:
-            raise InputError(f"a message names the sender {sender}, who takes no part in this run")
-        name = self.names[sender]
-        if length != len(body) or digest != _sha(body):
-            raise InputError(f"a message of {name} was cut short or changed; it is not used")
-        if run != self.run:
-            raise InputError(f"a message of {name} belongs to another run; it is not used")
-        if not is_signed(self.keys[sender], Label.ENVELOPE, sealed[-_SIGNATURE:], header):
+        if len(payload) < _HEADER.size + _SIGNATURE:
+            raise InputError(f"ignored a message of {len(payload)} bytes, which was cut short")
+        header, body = payload[: _HEADER.size], payload[_HEADER.size : -_SIGNATURE]
+        magic, version, kind, _, sender, _, run, _, digest, length = _HEADER.unpack(header)
+        name = self.names.get(sender, f"party {sender}")
+        for right, fault in (
+            (magic == _MAGIC and version == _VERSION, "is not of this version of taciturn"),
+            (sender in self.keys, "takes no part in this run"),
+            (length == len(body) and digest == _sha(body), "was cut short or changed"),
+            (run == self.run, "belongs to another run"),
+            (kind in set(Kind), "is of an unknown kind"),
+        ):
+            if not right:
+                raise InputError(f"ignored a message of {name}, which {fault}")
+        if not is_signed(self.keys[sender], Label.ENVELOPE, payload[-_SIGNATURE:], header):
             raise InputError(
-                f"a message in the name of {name} was not signed with the key of {name}; somebody "
-                "else sent it, or changed it on its way"
+                f"a message in the name of {name} was not signed with the key of {name}; another "
+                "party sent it, or changed it in transit"
             )
-        try:
-            known = Kind(kind)
-        except ValueError:
-            raise InputError(f"a message of {name} is of an unknown kind; it is not used") from None
-        return Envelope(known, sender, turn, transcript, body, digest, sealed)
+        return Envelope.parse(payload)
 
 
 def read_values(body: bytes) -> dict[str, Any]:
@@ -140,9 +165,9 @@ def read_values(body: bytes) -> dict[str, Any]:
     try:
         values = json.loads(body, parse_constant=_no_number)
     except (ValueError, RecursionError):
-        raise InputError("a message holds no JSON; it is not used") from None
+        raise InputError("a message holds no JSON; it is ignored") from None
     if not isinstance(values, dict):
-        raise InputError("a message holds no JSON object; it is not used")
+        raise InputError("a message holds no JSON object; it is ignored")
     return values
 
 
@@ -150,27 +175,19 @@ def _no_number(text: str) -> None:
     raise ValueError(f"{text} is no number in JSON")
 
 
-def from_hex(text: Any) -> bytes:
-    """Return the bytes that hexadecimal digits stand for; raise `InputError` if these are none."""
-    try:
-        return bytes.fromhex(text)
-    except (TypeError, ValueError):
-        raise InputError("a message holds no hexadecimal digits where it must") from None
-
-
-def chained(transcript: bytes, digest: bytes) -> bytes:
+def chain(transcript: bytes, digest: bytes) -> bytes:
     """Return h_t = SHA-256(h_(t-1) | digest of what was received in round t)."""
     return _sha(transcript + digest)
 
 
-def joint(digests: list[bytes]) -> bytes:
+def joint_digest(digests: Sequence[bytes]) -> bytes:
     """Return the one digest as it is, or the digest of several."""
-    return digests[0] if len(digests) == 1 else hashlib.sha256(b"".join(digests)).digest()
+    return digests[0] if len(digests) == 1 else _sha(b"".join(digests))
 
 
-def with_scores(trained: bytes, digests: list[bytes]) -> bytes:
-    """Return the head of a run, from that of its training and the answers to its last question."""
-    return chained(trained, joint(digests)) if digests else trained
+def head_of(training: bytes, scores: Sequence[bytes]) -> bytes:
+    """Return the head of a run, from that of its training and the digests of its evaluation."""
+    return chain(training, joint_digest(scores)) if scores else training
 
 
 def _sha(content: bytes) -> bytes:
@@ -183,9 +200,9 @@ class Layout:
 
     structure: Any
     leaves: tuple[Any, ...]  # of `jax.ShapeDtypeStruct`
-    # the largest magnitude of a floating number that others may send, where that is less than
+    # the largest magnitude of a floating number of another party, where that is less than
     # `is_computable` allows
-    most: float = math.inf
+    limit: float = math.inf
 
     @classmethod
     def of(cls, shapes: PyTree) -> Layout:
@@ -199,52 +216,50 @@ class Layout:
         """How many bytes a tree has."""
         return sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in self.leaves)
 
-    def packed(self, tree: PyTree) -> bytes:
+    def pack(self, tree: PyTree) -> bytes:
         """Return the bytes of a tree; `InputError` if it is not of this layout."""
         leaves, structure = jax.tree.flatten(tree)
         arrays = [np.asarray(leaf) for leaf in leaves]
-        same = structure == self.structure and all(
-            array.shape == leaf.shape and array.dtype == leaf.dtype
+        if structure != self.structure or any(
+            array.shape != leaf.shape or array.dtype != leaf.dtype
             for array, leaf in zip(arrays, self.leaves, strict=True)
-        )
-        if not same:
+        ):
             raise InputError("a tree of arrays is not of the shapes that the plan announces")
         # little-endian
         return b"".join(one.astype(one.dtype.newbyteorder("<")).tobytes() for one in arrays)
 
-    def unpacked(self, content: bytes, whose: str, *, finite: bool = True) -> PyTree:
-        """Return the tree in some bytes, which `whose` error names.
-
-        `finite`: whether every number must be finite, and small enough to be computed with: at most
-        the root of the largest of its type, so that no sum or product of a few overflows.
-
-        Raises `InputError` if they are more or fewer than the plan announces, or a number is not.
-        """
+    def unpack(self, content: bytes) -> PyTree:
+        """Return the tree in some bytes of this party; `InputError` if their number is wrong."""
         if len(content) != self.size:
             raise InputError(
-                f"{whose} sent {len(content)} bytes of numbers where the plan announces "
-                f"{self.size}; it runs another plan, and nothing is answered"
+                f"{len(content)} bytes of numbers stand where the plan announces {self.size}"
             )
         arrays, start = [], 0
         for leaf in self.leaves:
             dtype = np.dtype(leaf.dtype).newbyteorder("<")
-            count = math.prod(leaf.shape)
-            flat = np.frombuffer(content, dtype, count, start)
-            if finite and not is_computable(flat, self.most):
-                raise InputError(
-                    f"{whose} sent a number that is not finite, or too large to be computed with; "
-                    "its owner sees why"
-                )
+            flat = np.frombuffer(content, dtype, math.prod(leaf.shape), start)
             arrays.append(flat.reshape(leaf.shape).astype(leaf.dtype))
-            start += count * leaf.dtype.itemsize
+            start += flat.nbytes
         return jax.tree.unflatten(self.structure, arrays)
 
-    def received(self, content: bytes, sender: str) -> PyTree:
-        """Return the tree that a sender sent; raise `BreachError` where `unpacked` raises."""
-        try:
-            return self.unpacked(content, sender)
-        except InputError as error:
-            raise BreachError(str(error)) from None
+    def unpack_from(self, sender: str, content: bytes) -> PyTree:
+        """Return the tree that another party sent.
+
+        Raises `BreachError` if its bytes are more or fewer than the plan announces, or a number is
+        not finite or too large to be computed with (`is_computable`).
+        """
+        if len(content) != self.size:
+            raise BreachError(
+                f"{sender} sent {len(content)} bytes of numbers where the plan announces "
+                f"{self.size}; it runs another plan, and nothing is answered"
+            )
+        tree = self.unpack(content)
+        if not is_computable(tree, self.limit):
+            raise BreachError(
+                f"{sender} sent a number that is not finite, or too large to be computed with; "
+                "its owner sees why"
+            )
+        return tree
 
 
 def largest(tree: PyTree) -> float:
@@ -252,11 +267,14 @@ def largest(tree: PyTree) -> float:
     return max((float(np.max(np.abs(leaf))) for leaf in _floating(tree) if leaf.size), default=0.0)
 
 
-def is_computable(tree: PyTree, most: float = math.inf) -> bool:
-    """Whether every number of a tree is one that `Layout.unpacked` takes from others."""
+def is_computable(tree: PyTree, limit: float = math.inf) -> bool:
+    """Whether every floating number is at most the root of the largest of its type, and a limit.
+
+    No sum or product of a few such numbers overflows.
+    """
     # the comparison is false of what is not a number, too
     return all(
-        bool(np.all(np.abs(leaf) <= min(most, np.sqrt(np.finfo(leaf.dtype).max))))
+        bool(np.all(np.abs(leaf) <= min(limit, np.sqrt(np.finfo(leaf.dtype).max))))
         for leaf in _floating(tree)
     )
 
@@ -298,31 +316,31 @@ class Subjects:
 
     @property
     def proposal(self) -> str:
-        """Where the coordinator says what concerns all: proposal, start, heads, end."""
+        """Of the coordinator, for all: proposal, start, heads, end."""
         return f"{self.study}.{self.run}.proposal"
 
     def public(self, turn: int | str = "*") -> str:
-        """Return where the coordinator publishes what the agents of a star hear in a round."""
+        """Of the coordinator of a star: the public value of a round."""
         return f"{self.study}.{self.run}.public.{turn}"
 
     def ask(self, agent: int | str = "*") -> str:
-        """Return where an agent says what it lacks."""
+        """Of an agent: requests for the messages that it lacks."""
         return f"{self.study}.{self.run}.ask.{agent}"
 
     def answer(self, agent: int | str = "*") -> str:
-        """Return where an agent of a star sends its messages."""
+        """Of an agent of a star: its messages."""
         return f"{self.study}.{self.run}.answer.{agent}"
 
     def edge(self, sender: int | str = "*", receiver: int | str = "*") -> str:
-        """Return where an agent speaks to a neighbour."""
+        """Of an agent, for a neighbour."""
         return f"{self.study}.{self.run}.edge.{sender}.{receiver}"
 
     def state(self, agent: int | str = "*") -> str:
-        """Return where an agent says how it stands, and what it releases."""
+        """Of an agent, for all: its state, and what it releases."""
         return f"{self.study}.{self.run}.state.{agent}"
 
     def of_agent(self, agent: int, neighbours: tuple[int, ...]) -> tuple[tuple[str, ...], ...]:
-        """Return all that an agent may write, and listen to; on a star it has no neighbours."""
+        """Return what an agent may publish and subscribe to; on a star it has no neighbours."""
         edges = (self.edge(agent, other) for other in neighbours)
         everyone = (self.proposal, self.public(), self.ask(), self.state())
         return (
@@ -332,17 +350,17 @@ class Subjects:
 
     @property
     def of_coordinator(self) -> tuple[tuple[str, ...], ...]:
-        """All that the coordinator may write, and listen to: no edge of a network."""
+        """What the coordinator may publish and subscribe to: no edge of a network."""
         return (self.proposal, self.public()), (self.ask(), self.answer(), self.state())
 
-    def sender(self, subject: str) -> int | None:
-        """Return the agent whose subject this is; None for the coordinator."""
+    def sender(self, subject: str) -> int:
+        """Return the party whose subject this is, an agent or `COORDINATOR`."""
         front, parts = f"{self.study}.{self.run}.", subject.split(".")[2:]
         known = {"proposal": 1, "public": 2, "ask": 2, "answer": 2, "edge": 3, "state": 2}
         numbers = all(part.isdecimal() and len(part) < 10 for part in parts[1:])
         if not subject.startswith(front) or known.get(parts[0]) != len(parts) or not numbers:
             raise InputError(f"{subject[:100]!r} is no subject of the run {self.study}.{self.run}")
-        return None if parts[0] in {"proposal", "public"} else int(parts[1])
+        return COORDINATOR if parts[0] in {"proposal", "public"} else int(parts[1])
 
 
 def matches(pattern: str, subject: str) -> bool:
@@ -357,19 +375,8 @@ def matches(pattern: str, subject: str) -> bool:
     return len(wanted) == len(given) and all(w in ("*", g) for w, g in zip(wanted, given))  # noqa: B905 - of one length
 
 
-class BreachError(TaciturnError):
-    """Somebody signed what the agreement rules out: by public facts alone, so all may know who."""
-
-
-class UnreadableError(TaciturnError):
-    """A cell of a site's file is not as declared: only its owner is told why."""
-
-
-_HEX, _DIGEST = re.compile(r"(?:[0-9a-f]{2})*"), re.compile(r"[0-9a-f]{64}")
-_LONGEST_LINE, _LONGEST_READ = 300, 20_000
-_ARRAYS = 16
-# what a party may ask to be sent again
-_REQUESTED = (Kind.PUBLIC, Kind.MESSAGE, Kind.FINAL, Kind.SCORE, Kind.TOTAL)
+_HEX, _DIGEST, _NONE = re.compile(r"(?:[0-9a-f]{2})*"), re.compile(r"[0-9a-f]{64}"), "0" * 64
+_MAX_LINE, _MAX_READ = 300, 20_000
 
 
 def one_line(text: str) -> str:
@@ -383,9 +390,9 @@ def one_line(text: str) -> str:
     >>> one_line("no\n\x1b[2Jroom")
     'no \\x1b[2Jroom'
     """
-    words = " ".join(text[:_LONGEST_READ].split())
+    words = " ".join(text[:_MAX_READ].split())
     shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in words)
-    return shown[:_LONGEST_LINE]
+    return shown[:_MAX_LINE]
 
 
 def is_whole(value: Any, least: int, most: int) -> bool:
@@ -393,73 +400,53 @@ def is_whole(value: Any, least: int, most: int) -> bool:
     return type(value) is int and least <= value <= most
 
 
-@dataclass(frozen=True)
-class Grammar:
-    """The control messages of one run."""
+def check_control(envelope: Envelope, names: Mapping[int, str], rounds: int) -> None:
+    """Raise `BreachError` unless a control message has the values of the protocol.
 
-    names: Mapping[int, str]  # of all parties, by number
-    rounds: int  # T of the plan: no message is about a later round
-
-    def check(self, envelope: Envelope) -> None:
-        """Return if a message is one that the protocol knows; raise `BreachError` if not.
-
-        Its sender signed it, so the error names the sender.
-        """
-        kind = envelope.kind
-        if kind < _ARRAYS and not (envelope.round <= self.rounds and self._is_right(envelope)):
-            raise BreachError(
-                f"{self.names[envelope.sender]} sent a message of the kind {kind.name} whose "
-                "values are not those of the protocol; its owner should look at its version of "
-                "taciturn"
-            )
-
-    def _is_right(self, envelope: Envelope) -> bool:
-        kind = envelope.kind
-        if kind == Kind.PROPOSAL:  # every party compares digests; this copy is not read
-            return True
-        if kind == Kind.HEAD:
-            return not envelope.body
-        try:
-            values = envelope.values()
-        except InputError:
-            return False
-        get = values.get
-        right: Callable[[], bool] = {
-            Kind.ACCEPTANCE: lambda: (
-                isinstance(get("digest"), str)
-                and isinstance(get("taciturn"), str)
-                and _matches(_DIGEST, get("mask"))
-            ),
-            Kind.START: lambda: self._are_of_all(get("acceptances")),
-            Kind.RESEND_REQUEST: lambda: self._is_resend_request(values),
-            Kind.HEADS: lambda: self._are_of_all(get("heads")),
-            Kind.REFUSAL: lambda: _is_line(values),
-            Kind.DONE: lambda: get("ending") in ("finished", "abandoned"),
-            Kind.END: lambda: _is_line(values) and _matches(_HEX, get("public")),
-            Kind.LEDGER_ENTRIES: lambda: True,  # read where the plan is at hand
-            Kind.PROGRESS: lambda: not values,
-        }[kind]
-        return right()
-
-    def _is_resend_request(self, values: dict[str, Any]) -> bool:
-        kind, sender = values.get("kind"), values.get("sender")
-        if not is_whole(kind, 0, 255):
-            return False
-        if kind == Kind.HEADS:
-            return True
-        known = is_whole(sender, 0, COORDINATOR) and sender in self.names
-        return kind in _REQUESTED and known and is_whole(values.get("round"), 0, self.rounds)
-
-    def _are_of_all(self, given: Any) -> bool:
-        """Whether these are envelopes in hexadecimal digits; those missing are named where read."""
-        few = isinstance(given, list) and len(given) < len(self.names)
-        return few and all(isinstance(one, str) and _HEX.fullmatch(one) for one in given)
+    Its sender signed it, so the error names the sender. `rounds` is T of the plan: no message is
+    about a later round. Ledger entries are read where the plan is at hand.
+    """
+    kind = envelope.kind
+    if kind < _ARRAYS and not (envelope.round <= rounds and _is_right(envelope, names, rounds)):
+        raise BreachError(
+            f"{names[envelope.sender]} sent a message of the kind {kind.name} whose values are not "
+            "those of the protocol; its owner should look at its version of taciturn"
+        )
 
 
-def _matches(pattern: re.Pattern[str], value: Any) -> bool:
-    return value is None or (isinstance(value, str) and pattern.fullmatch(value) is not None)
+def _is_right(envelope: Envelope, names: Mapping[int, str], rounds: int) -> bool:
+    kind = envelope.kind
+    if kind in (Kind.PROPOSAL, Kind.HEAD):  # of a proposal parties compare digests: it is not read
+        return kind == Kind.PROPOSAL or not envelope.body
+    try:
+        get = envelope.values.get
+    except InputError:
+        return False
 
+    def texts(*fields: str) -> bool:
+        return all(isinstance(get(field), str) for field in fields)
 
-def _is_line(values: dict[str, Any]) -> bool:
-    """Whether these say why a party ends, and whether the run had started."""
-    return isinstance(values.get("line"), str) and values.get("started", True) in (True, False)
+    def hexadecimal(pattern: re.Pattern[str], *values: Any) -> bool:
+        return all(isinstance(one, str) and pattern.fullmatch(one) for one in values)
+
+    def envelopes(given: Any) -> bool:  # those missing are named where they are read
+        few = isinstance(given, list) and len(given) < len(names)
+        return few and hexadecimal(_HEX, *given)
+
+    line = texts("line") and get("started", True) in (True, False)
+    sender = is_whole(get("sender"), 0, COORDINATOR) and get("sender") in names
+    return {
+        Kind.ACCEPTANCE: texts("digest", "taciturn") and hexadecimal(_DIGEST, get("mask", _NONE)),
+        Kind.START: envelopes(get("acceptances")),
+        Kind.RESEND_REQUEST: is_whole(get("kind"), 0, 255)
+        and (
+            get("kind") == Kind.HEADS
+            or (get("kind") in _RESENDABLE and sender and is_whole(get("round"), 0, rounds))
+        ),
+        Kind.HEADS: envelopes(get("heads")),
+        Kind.REFUSAL: line,
+        Kind.DONE: get("ending") in ("finished", "abandoned"),
+        Kind.END: line and hexadecimal(_HEX, get("public", "")),
+        Kind.LEDGER_ENTRIES: True,
+        Kind.PROGRESS: not envelope.values,
+    }[kind]

@@ -1,8 +1,8 @@
-"""Folders of coordinator and owner, which nobody else can read.
+"""Folders of coordinator and owner, which only their user can read.
 
 A study has:
 
-invitation.json       what owners get
+invitation.json       for every owner
 hub.pem, hub.key      the server's certificate, which the invitation names
 nkey.key              lets the coordinator connect
 signing.key           signs invitation, proposals and published messages
@@ -17,7 +17,7 @@ invitation.json       the coordinator's invitation
 site.json             name, the file and how it is read
 nkey.key              lets the site connect
 signing.key           signs what the site sends
-journal               what it was asked and answered
+journal               what it received and answered
 progress/RUN.json     how far a run is
 reports/RUN/          reports of runs for which no folder was named
 """
@@ -25,7 +25,6 @@ reports/RUN/          reports of runs for which no folder was named
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -59,12 +58,8 @@ from taciturn_federation.keys import (
     public_text,
     read_key,
     write_key,
+    write_private,
 )
-
-
-def sites_folder(given: Path | None = None) -> Path:
-    """Return the folder of an owner's sites; if none is given, in the user's data folder."""
-    return data_folder() / "sites" if given is None else given
 
 
 def study_folder(study: str, folder: Path | None = None) -> Path:
@@ -73,12 +68,17 @@ def study_folder(study: str, folder: Path | None = None) -> Path:
     return studies / check_party(study, "a study")
 
 
+def sites_folder(given: Path | None = None) -> Path:
+    """Return the folder of an owner's sites; if none is given, in the user's data folder."""
+    return data_folder() / "sites" if given is None else given
+
+
 def site_folder(study: str, name: str, folder: Path | None = None) -> Path:
     """Return the folder of a site in a study."""
     return sites_folder(folder) / check_party(study, "a study") / check_party(name)
 
 
-def found_site(study: str, name: str | None, folder: Path | None = None) -> Path:
+def find_site(study: str, name: str | None, folder: Path | None = None) -> Path:
     """Return the folder of the site of a study; without a name that of the only one."""
     place = sites_folder(folder) / check_party(study, "a study")
     if name is not None:
@@ -98,19 +98,19 @@ def found_site(study: str, name: str | None, folder: Path | None = None) -> Path
 
 
 def make_folder(folder: Path) -> Path:
-    """Make a new folder that only its user can enter, and return it."""
+    """Create a folder that only its user can enter, and return it."""
     try:
         private_folder(folder.parent)
         folder.mkdir(mode=0o700)
     except FileExistsError:
         raise InputError(f"there is {folder} already, with keys that are not replaced") from None
     except OSError as error:
-        raise InputError(f"{folder} cannot be made ({error.strerror}); make room") from None
+        raise InputError(f"{folder} cannot be created ({error.strerror}); make room") from None
     return folder
 
 
 def _new_keys(folder: Path) -> Ed25519PrivateKey:
-    """Make a folder of a party with its two keys, and return the signing key."""
+    """Create the folder of a party with its two keys, and return the signing key."""
     make_folder(folder)
     signing = Ed25519PrivateKey.generate()
     write_key(folder / "nkey.key", Ed25519PrivateKey.generate())
@@ -125,7 +125,7 @@ def read_text(file: Path) -> str:
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(
             f"{file} cannot be read ({type(error).__name__}); name the file of the coordinator, or "
-            "put back what taciturn study new or taciturn site join made"
+            "put back the file of taciturn study new or taciturn site join"
         ) from None
 
 
@@ -134,11 +134,11 @@ class User:
     """What the hub allows a party."""
 
     nkey: str  # its public nkey
-    writes: tuple[str, ...]  # the subjects, with wildcards; empty: none
-    hears: tuple[str, ...]
+    publish: tuple[str, ...]  # the subjects, with wildcards; empty: none
+    subscribe: tuple[str, ...]
 
 
-class Admitted(Document):
+class Admission(Document):
     """A site that was admitted to a study."""
 
     FORMAT: ClassVar[str] = "taciturn.member"
@@ -146,8 +146,6 @@ class Admitted(Document):
 
     number: int  # in the order of admission, which is that of the agents
     participant: Participant
-    request: str  # the digest of the request
-    struck: bool
 
 
 @dataclass(frozen=True)
@@ -165,8 +163,8 @@ class PartyFolder:
         """Return the key with which coordinator or site connects."""
         return Nkey(read_key(self.folder / "nkey.key"))
 
-    def _certified(self, name: str) -> dict[str, Any]:
-        """Return what a proposal or request says of the party: name, key, nkey, certified."""
+    def _credentials(self, name: str) -> dict[str, Any]:
+        """Return what proposals and requests have of the party: name, key, nkey, certified."""
         key, nkey = self.signing_key(), self.nkey().public
         certified = certify_nkey(key, self.invitation.study, name, nkey)
         text = public_text(key.public_key())
@@ -183,17 +181,18 @@ class StudyFolder(PartyFolder):
 
     def coordinator(self) -> Member:
         """Return the coordinator as a proposal names it."""
-        return Member(**self._certified(COORDINATOR_NAME) | {"key": self.invitation.key})
+        return Member(**self._credentials(COORDINATOR_NAME) | {"key": self.invitation.key})
 
-    def admitted(self) -> tuple[Admitted, ...]:
+    def admitted(self) -> tuple[Admission, ...]:
         """Return the sites that were admitted, also those struck off, in that order."""
         files = sorted((self.folder / "members").glob("*.json"))
-        found = (Admitted.from_json(read_text(file)) for file in files)
+        found = (Admission.from_json(read_text(file)) for file in files)
         return tuple(sorted(found, key=lambda one: one.number))
 
-    def members(self) -> tuple[Admitted, ...]:
+    def members(self) -> tuple[Admission, ...]:
         """Return the sites that may take part."""
-        return tuple(one for one in self.admitted() if not one.struck)
+        struck = self.struck()
+        return tuple(one for one in self.admitted() if one.participant.key not in struck)
 
     def proposals(self) -> tuple[SignedProposal, ...]:
         """Return the signed proposals of this study."""
@@ -201,11 +200,11 @@ class StudyFolder(PartyFolder):
         return tuple(SignedProposal.from_json(read_text(file)) for file in files)
 
     def run_folder(self, proposal: SignedProposal) -> Path:
-        """Return the folder of the coordinator's journal of a run; it may not be there yet."""
+        """Return the folder of the coordinator's journal of a run; it may not exist yet."""
         return self.folder / "runs" / proposal.subjects.run
 
     def report_folder(self, proposal: SignedProposal) -> Path:
-        """Return where the report of a run is kept if no other folder is named."""
+        """Return the folder of the report of a run if no other is named."""
         return self.run_folder(proposal) / "report"
 
     def struck(self) -> frozenset[str]:
@@ -213,14 +212,29 @@ class StudyFolder(PartyFolder):
         return frozenset(json.loads(read_text(self.folder / "struck.json")))
 
     def users(self) -> tuple[User, ...]:
-        """Return what the hub allows whom: what the proposals of the study give them to do."""
-        return users_of(self.nkey().public, self.proposals(), self.struck())
+        """Return the users of the hub: the coordinator, and the participants of all proposals.
+
+        Those struck off may not connect, in spite of any proposal.
+        """
+        coordinator, struck = self.nkey().public, self.struck()
+        users = {coordinator: User(coordinator, (), ())}
+
+        def allow(nkey: str, publish: tuple[str, ...], subscribe: tuple[str, ...]) -> None:
+            known = users.get(nkey, User(nkey, (), ()))
+            users[nkey] = User(nkey, known.publish + publish, known.subscribe + subscribe)
+
+        for proposal in self.proposals():
+            subjects = proposal.subjects
+            allow(coordinator, *subjects.of_coordinator)
+            for agent, site in enumerate(proposal.participants):
+                allow(site.nkey, *subjects.of_agent(agent, proposal.neighbours(agent)))
+        return tuple(user for nkey, user in users.items() if nkey not in struck)
 
 
 def new_study(
     folder: Path, name: str, table: TableFacts, *, hub: str, rows_per_person: int | None
 ) -> StudyFolder:
-    """Make a study in a new folder: keys, the hub's certificate and the invitation.
+    """Create a study in a new folder: keys, the hub's certificate and the invitation.
 
     `hub`: host and port at which sites reach it.
     """
@@ -233,7 +247,7 @@ def new_study(
         rows_per_person=rows_per_person, taciturn=taciturn.__version__,
         key=public_text(signing.public_key()), signature=UNSIGNED,
     ).signed(signing)  # fmt: skip
-    write_key(folder / "hub.key", hub_key)
+    write_private(folder / "hub.key", hub_key)
     write_text(certificate, folder / "hub.pem")
     for inside in ("members", "proposals", "runs"):
         make_folder(folder / inside)
@@ -243,7 +257,7 @@ def new_study(
 
 
 def open_study(folder: Path) -> StudyFolder:
-    """Return the study in a folder, which this version of taciturn must have made."""
+    """Return the study in a folder, which must be of this version of taciturn."""
     file = folder / "invitation.json"
     if not file.is_file():
         raise InputError(
@@ -253,10 +267,10 @@ def open_study(folder: Path) -> StudyFolder:
     return StudyFolder(folder, read_invitation(file))
 
 
-def admit(study: StudyFolder, request: JoinRequest) -> Admitted:
-    """Write a site down as a member, and return it.
+def admit(study: StudyFolder, request: JoinRequest) -> Admission:
+    """Store a site as a member, and return it.
 
-    A member that asks again, with the keys that it has, keeps its place; its count is the new one.
+    A member with another request, and the same keys, keeps its place; its count is the new one.
 
     Raises `InputError` if the request answers another invitation, its nkey is not certified by its
     signing key, one of its keys was struck off or is another party's, or a member of that name has
@@ -266,68 +280,41 @@ def admit(study: StudyFolder, request: JoinRequest) -> Admitted:
     if study.struck() & {request.key, request.nkey}:
         raise InputError(
             f"a key of {request.name} was struck off; its owner moves the folder of the site away "
-            "and joins again, which makes new keys"
+            "and joins again, with new keys"
         )
     site, known = request.participant, {one.participant.name: one for one in study.admitted()}
-    before = known.get(site.name)
-    if before is not None and not before.struck and before.participant.keys != site.keys:
-        raise InputError(
-            f"there is a site {site.name} with other keys; strike it off first (taciturn study "
-            "strike), if its owner says so"
-        )
-    others = [one.participant for one in study.members() if one.participant.name != site.name]
-    for other in (study.coordinator(), *others):
-        if other.keys & site.keys:
-            raise InputError(f"{other.name} has a key of {site.name}; each has keys of its own")
+    before, members = known.get(site.name), [one.participant for one in study.members()]
+    for other in (study.coordinator(), *members):
+        if other.name == site.name and other.keys != site.keys:
+            raise InputError(
+                f"there is a site {site.name} with other keys; strike it off first (taciturn study "
+                "strike), if its owner says so"
+            )
+        if other.name != site.name and other.keys & site.keys:
+            raise InputError(f"{other.name} has a key of {site.name}; no two share a key")
     number = len(known) if before is None else before.number
-    member = Admitted(number=number, participant=site, request=request.digest, struck=False)
+    member = Admission(number=number, participant=site)
     write_text(member.to_json() + "\n", study.folder / "members" / f"{site.name}.json")
     return member
 
 
-def strike(study: StudyFolder, name: str) -> Admitted:
+def strike(study: StudyFolder, name: str) -> None:
     """Strike a site off: neither key may connect, be proposed with or be admitted again."""
-    known = {one.participant.name: one for one in study.admitted()}
+    known = {one.participant.name: one.participant for one in study.admitted()}
     if name not in known:
         raise InputError(f"study {study.name!r} has no site {name!r}; see taciturn study status")
-    member = known[name].model_copy(update={"struck": True})
-    gone = study.struck() | {member.participant.key, member.participant.nkey}
+    gone = study.struck() | {known[name].key, known[name].nkey}
     write_text(json.dumps(sorted(gone)) + "\n", study.folder / "struck.json")
-    write_text(member.to_json() + "\n", study.folder / "members" / f"{name}.json")
-    return member
 
 
-def keep_proposal(study: StudyFolder, proposal: SignedProposal) -> Path:
+def keep_proposal(study: StudyFolder, proposal: SignedProposal) -> None:
     """Write a signed proposal into the study, so that the hub allows its run."""
     file = study.folder / "proposals" / f"{proposal.subjects.run}.json"
     write_text(proposal.to_json() + "\n", file)
-    return file
-
-
-def users_of(
-    coordinator: str, proposals: Sequence[SignedProposal], struck: frozenset[str]
-) -> tuple[User, ...]:
-    """Return the users of a hub: the coordinator, and whoever takes part in a proposal.
-
-    `coordinator` and `struck` are public nkeys; those struck may not connect, whatever a proposal
-    says.
-    """
-    users = {coordinator: User(coordinator, (), ())}
-
-    def allow(nkey: str, writes: tuple[str, ...], hears: tuple[str, ...]) -> None:
-        known = users.get(nkey, User(nkey, (), ()))
-        users[nkey] = User(nkey, known.writes + writes, known.hears + hears)
-
-    for proposal in proposals:
-        subjects = proposal.subjects
-        allow(coordinator, *subjects.of_coordinator)
-        for agent, site in enumerate(proposal.participants):
-            allow(site.nkey, *subjects.of_agent(agent, proposal.neighbours(agent)))
-    return tuple(user for nkey, user in users.items() if nkey not in struck)
 
 
 class SiteFacts(Document):
-    """What a site is called and which file it speaks for; nothing of the file itself."""
+    """The name of a site and its file; nothing of the content."""
 
     FORMAT: ClassVar[str] = "taciturn.site"
     VERSION: ClassVar[int] = 1
@@ -355,33 +342,43 @@ class SiteFolder(PartyFolder):
         return self.folder / "journal"
 
     def progress_file(self, proposal: SignedProposal) -> Path:
-        """Return where a run's process says how far it is; its folder is made."""
+        """Return the file of a run's progress; its folder is created."""
         folder = self.folder / "progress"
         folder.mkdir(mode=0o700, exist_ok=True)
         return folder / f"{proposal.subjects.run}.json"
 
     def report_folder(self, proposal: SignedProposal) -> Path:
-        """Return where the report of a run is kept if its owner names no folder."""
+        """Return the folder of the report of a run if its owner names no other."""
         return self.folder / "reports" / proposal.subjects.run
 
     def source(self, data: Path | None = None) -> Source:
         """Return the site's file and how it is read."""
         file = Path(self.facts.data) if data is None else data
-        return source_of(file, self.invitation, self.facts)
+        if file.is_dir():
+            raise InputError(f"{file} is a folder; a site has one file")
+        target = self.invitation.table.target.name
+        return Source(path=file, target=target, bounds=None, person_column=self.facts.person_column)
+
+    def count(self) -> int:
+        """Return how many records the file has, or how many places its persons have."""
+        files, invited = read_files(self.source(), self.invitation.table.bounds), self.invitation
+        division = Division(agents=1, rows_per_person=invited.rows_per_person)
+        (count,) = count_files(division, files).all_counts
+        return count
 
     def request(self, count: int) -> JoinRequest:
         """Return what the owner sends to the coordinator."""
         invited = self.invitation
         return JoinRequest(
             study=invited.study, invitation=invited.digest, count=count,
-            taciturn=taciturn.__version__, signature=UNSIGNED, **self._certified(self.name),
+            taciturn=taciturn.__version__, signature=UNSIGNED, **self._credentials(self.name),
         ).signed(self.signing_key())  # fmt: skip
 
     def take_part(self, proposal: SignedProposal) -> int:
         """Return the number of the agent that the site is.
 
         Raises `PrivacyError` if the coordinator did not sign the proposal, and `InputError` if it
-        is of another study, or the site has no part in it with its own keys.
+        is of another study, or the site has no part in it with its keys.
         """
         if proposal.study != self.invitation.study:
             raise InputError(
@@ -392,8 +389,8 @@ class SiteFolder(PartyFolder):
         agent = proposal.agent_of(self.signing_key().public_key())
         if proposal.participants[agent].nkey != self.nkey().public:
             raise InputError(
-                "the proposal names another nkey for this site than it has; put back the keys that "
-                "taciturn site join made"
+                "the proposal names another nkey for this site than it has; put back the keys of "
+                "taciturn site join"
             )
         return agent
 
@@ -408,13 +405,13 @@ def read_invitation(file: Path) -> Invitation:
 def join(
     folder: Path, invitation: Invitation, name: str, data: Path, person_column: str | None
 ) -> tuple[SiteFolder, JoinRequest]:
-    """Make the keys of a site, and return it with the request to be sent to the coordinator."""
+    """Create a site with its keys, and return it with the request for the coordinator."""
     facts = SiteFacts(name=name, data=str(data.absolute()), person_column=person_column)
-    count = count_of(source_of(data, invitation, facts), invitation)
+    site = SiteFolder(folder, invitation, facts)
+    count = site.count()  # before there is a folder
     _new_keys(folder)
     write_text(invitation.to_json() + "\n", folder / "invitation.json")
     write_text(facts.to_json() + "\n", folder / "site.json")
-    site = SiteFolder(folder, invitation, facts)
     return site, site.request(count)
 
 
@@ -424,26 +421,10 @@ def renew_site(site: SiteFolder, data: Path | None) -> tuple[SiteFolder, JoinReq
         facts = site.facts.model_copy(update={"data": str(data.absolute())})
         write_text(facts.to_json() + "\n", site.folder / "site.json")
         site = SiteFolder(site.folder, site.invitation, facts)
-    return site, site.request(count_of(site.source(), site.invitation))
+    return site, site.request(site.count())
 
 
 def open_site(folder: Path) -> SiteFolder:
     """Return the site in a folder, whose study must be for this version of taciturn."""
     invitation = read_invitation(folder / "invitation.json")
     return SiteFolder(folder, invitation, SiteFacts.from_json(read_text(folder / "site.json")))
-
-
-def source_of(data: Path, invitation: Invitation, facts: SiteFacts) -> Source:
-    """Return the file of a site and how it is read."""
-    if data.is_dir():
-        raise InputError(f"{data} is a folder; a site speaks for one file")
-    target = invitation.table.target.name
-    return Source(path=data, target=target, bounds=None, person_column=facts.person_column)
-
-
-def count_of(source: Source, invitation: Invitation) -> int:
-    """Return how many records a file has, or how many places its persons have."""
-    files = read_files(source, invitation.table.bounds)
-    division = Division(agents=1, rows_per_person=invitation.rows_per_person)
-    (count,) = count_files(division, files).all_counts
-    return count

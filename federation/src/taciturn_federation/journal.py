@@ -1,8 +1,9 @@
-"""A site's journal: what it was asked and what it said, on the disk before it is said.
+"""A party's journal: what it received and what it sends, on the disk before it is sent.
 
-The chained store of accounts (`taciturn.budget`), with rows beside its entries: a transaction that
-writes a row adds an entry, and the head of the chain is kept in another folder, so that a journal
-that was restored from a backup is noticed. Keys of noise are in no table.
+The chained store of accounts (`taciturn.budget`): every write adds an entry to a chain of digests,
+whose head is kept in another folder, so that a journal that was restored from a backup is noticed.
+Messages, states and other bytes stand beside the entries, which hold their digests. Keys of noise
+are in neither.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import hashlib
 import os
 import secrets
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -31,23 +32,26 @@ from taciturn.budget import (
     synchronise,
     write_head,
 )
-from taciturn.errors import InputError
-from taciturn_federation.interface import Entry
+from taciturn.errors import InputError, PrivacyError
 
-_FORMAT = "taciturn.journal 1"
+_FORMAT = "taciturn.journal 2"
 _TABLES = """
 CREATE TABLE entries (number INTEGER PRIMARY KEY, body TEXT NOT NULL, digest TEXT NOT NULL) STRICT;
-CREATE TABLE run (digest TEXT PRIMARY KEY, proposal TEXT NOT NULL, agent INTEGER NOT NULL,
-  data TEXT NOT NULL, reserved TEXT NOT NULL, phase TEXT NOT NULL, line TEXT NOT NULL) STRICT;
-CREATE TABLE answer (run TEXT NOT NULL, round INTEGER NOT NULL, local INTEGER NOT NULL,
-  kind INTEGER NOT NULL, scale REAL NOT NULL, exponent INTEGER NOT NULL, rate REAL NOT NULL,
-  batch INTEGER NOT NULL, PRIMARY KEY (run, round, local)) STRICT;
-CREATE TABLE sent (run TEXT NOT NULL, round INTEGER NOT NULL, heard BLOB NOT NULL,
-  message BLOB NOT NULL, state BLOB NOT NULL, chain BLOB NOT NULL,
-  PRIMARY KEY (run, round)) STRICT;
-CREATE TABLE said (run TEXT NOT NULL, what TEXT NOT NULL, content BLOB NOT NULL,
-  PRIMARY KEY (run, what)) STRICT;
+CREATE TABLE content (entry INTEGER NOT NULL, name TEXT NOT NULL, bytes BLOB NOT NULL,
+  PRIMARY KEY (entry, name)) STRICT;
 """
+_ADVICE = "Put the newest file back, or name a new journal and request a new proposal"
+
+
+class Entry(NamedTuple):
+    """One answer as the ledger has it, without any number of the answer."""
+
+    local: int
+    kind: int
+    scale: float
+    exponent: int
+    rate: float
+    batch: int
 
 
 class RunRow(NamedTuple):
@@ -57,22 +61,20 @@ class RunRow(NamedTuple):
     proposal: str
     agent: int
     data: str  # salted digest of the file of records
-    reserved: str  # what the account calls it; empty without an account
+    reserved: str  # the reservation in the account; empty without an account
     phase: str  # "accepted", "running", "finished", "abandoned" or "refused"
     line: str  # how it ended, in one line
 
 
-class Sent(NamedTuple):
+class RoundRow(NamedTuple):
     """A round that was answered."""
 
     round: int
-    inputs: bytes  # digests of the messages it was computed from, 32 bytes each
-    message: bytes  # the envelope that was sent
-    state: bytes  # the method's state afterwards
-    chain: bytes  # transcript digest, this round included
-
-
-_SENT = "SELECT round, heard, message, state, chain FROM sent WHERE run = ?"
+    inputs: bytes  # digests of the messages that it was computed from, 32 bytes each
+    message: bytes  # the envelope
+    state: bytes  # the method's state afterwards; empty once a later round is there
+    transcript: bytes  # transcript digest, this round included
+    entries: tuple[Entry, ...] = ()  # of its answers
 
 
 class Journal:
@@ -80,15 +82,20 @@ class Journal:
 
     **Guarantee.** A method that writes returns once the write is on the disk, and the head of the
     chain with the operating system. If it raises, the journal is as it was before, or ahead of its
-    head. A row that is missing, added or changed is an error at the next start: what a site would
-    answer anew after that is what it answered before, with other noise.
+    head. An entry or content that is missing, added or changed is an error at the next start: a
+    site would answer those rounds again, with other noise.
 
-    Raises `InputError` if another process has it, it cannot be used, was edited in any row, or is
-    older than its head.
+    Raises `InputError` if another process has it, it cannot be used, was edited, or is older than
+    its head.
     """
 
     def __init__(self, file: Path) -> None:
         self.file = file
+        self._runs: dict[str, RunRow] = {}
+        self._rounds: dict[str, dict[int, tuple[int, RoundRow]]] = {}  # with the entry's number
+        self._states: dict[str, int] = {}  # the entry whose state a run resumes from
+        self._values: dict[tuple[str, str], int] = {}
+        self._digests: dict[tuple[int, str], str] = {}  # of all content
         with self._usable(), ExitStack() as stack:
             private_folder(file.parent)
             os.close(os.open(file, os.O_CREAT | os.O_WRONLY, 0o600))  # or SQLite creates it for all
@@ -107,50 +114,45 @@ class Journal:
             self._salt, self._identity = str(first["salt"]), str(first["id"])
             self._head = _head_file(self._identity)
             private_folder(self._head.parent)
-            stack.enter_context(_alone(self._head, file))
-            self._last = self._checked()
+            try:  # copies of a journal share the lock
+                stack.enter_context(head_locked(self._head, 0.0))
+            except sqlite3.OperationalError:
+                raise InputError(
+                    f"another process uses the journal {file}; end that one, or leave this run to "
+                    "it"
+                ) from None
+            self._last = self._verified()
             self._held = stack.pop_all()
 
     def close(self) -> None:
-        """Let go of the file and its lock."""
+        """Release the file and its lock."""
         self._held.close()
 
     # runs
 
     def run(self, digest: str) -> RunRow | None:
         """Return a run; None if the journal has none of that digest."""
-        rows = self._rows("SELECT * FROM run WHERE digest = ?", digest)
-        return RunRow(*rows[0]) if rows else None
-
-    def masked(self) -> list[str]:
-        """Return the digests of the runs for which keys of masks were made."""
-        return [str(run) for (run,) in self._rows("SELECT run FROM said WHERE what = 'mask'")]
+        return self._runs.get(digest)
 
     def begin(self, row: RunRow) -> None:
         """Write a run that was accepted.
 
-        Raises `InputError` if another journal of this user began it: what that one said would be
-        said anew.
+        Raises `InputError` if another journal of this user began it: this one would answer rounds
+        that were answered from that one.
         """
         with self._usable():
             marker = self._head.with_name(f"run-{row.digest}-{row.agent}.journal")
-            if not _claimed(marker, self._identity):
+            if not _claim(marker, self._identity):
                 raise InputError(
                     f"run {row.digest[:16]} was begun with another journal, and {self.file} does "
-                    "not hold what was answered; put that journal back, or ask for a new proposal"
+                    "not hold what was answered; put that journal back, or request a new proposal"
                 )
-        with self._written({"kind": "run", **row._asdict()}):
-            self._connection.execute("INSERT INTO run VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+        self._write({"kind": "run", **row._asdict()})
 
     def set_phase(self, digest: str, phase: str, *, line: str = "", reserved: str = "") -> None:
-        """Write how far a run is; a reservation that is named stays."""
+        """Write how far a run is; without another reservation the one before stays."""
         content = {"kind": "phase", "run": digest, "phase": phase, "line": line}
-        with self._written({**content, "reserved": reserved}):
-            self._connection.execute(
-                "UPDATE run SET phase = ?, line = ?, "
-                "reserved = CASE ? WHEN '' THEN reserved ELSE ? END WHERE digest = ?",
-                (phase, line, reserved, reserved, digest),
-            )
+        self._write({**content, "reserved": reserved or self._runs[digest].reserved})
 
     def data_digest(self, content: bytes) -> str:
         """Return the digest of a file of records as this journal writes it."""
@@ -158,75 +160,103 @@ class Journal:
 
     # rounds
 
-    def add(self, digest: str, sent: Sent, entries: Sequence[Entry]) -> None:
+    def add(self, digest: str, row: RoundRow) -> None:
         """Write a round in one transaction: its charge, its message and its state."""
-        content = {
-            "kind": "sent", "run": digest, "round": sent.round, "heard": sent.inputs.hex(),
-            "chain": sent.chain.hex(), "message": _sha(sent.message), "state": _sha(sent.state),
-            "answers": [list(entry) for entry in entries],
-        }  # fmt: skip
-        with self._written(content):
-            self._connection.executemany(
-                "INSERT INTO answer VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                [(digest, sent.round, *entry) for entry in entries],
-            )
-            self._connection.execute("INSERT INTO sent VALUES (?, ?, ?, ?, ?, ?)", (digest, *sent))
-            # only the latest state is gone on from
-            self._connection.execute(
-                "UPDATE sent SET state = x'' WHERE run = ? AND round < ? AND state <> x''",
-                (digest, sent.round),
-            )
+        if row.round in self._rounds.get(digest, {}):
+            raise PrivacyError(f"round {row.round} is in the journal; it is answered once")
+        self._write(
+            {
+                "kind": "round", "run": digest, "round": row.round, "inputs": row.inputs.hex(),
+                "transcript": row.transcript.hex(), "entries": row.entries,
+            },
+            message=row.message,
+            state=row.state,
+        )  # fmt: skip
 
-    def sent(self, digest: str, turn: int) -> Sent | None:
-        """Return what was said in a round; None if nothing was."""
-        rows = self._rows(f"{_SENT} AND round = ?", digest, turn)
-        return Sent(*rows[0]) if rows else None
+    def round(self, digest: str, turn: int) -> RoundRow | None:
+        """Return a round that was answered; None if it was not."""
+        if turn not in self._rounds.get(digest, {}):
+            return None
+        number, row = self._rounds[digest][turn]
+        state = self._content(number, "state") if (number, "state") in self._digests else b""
+        return row._replace(message=self._content(number, "message"), state=state)
 
-    def latest(self, digest: str) -> Sent | None:
+    def last_round(self, digest: str) -> RoundRow | None:
         """Return the last round that was answered; None if none was."""
-        rows = self._rows(f"{_SENT} ORDER BY round DESC LIMIT 1", digest)
-        return Sent(*rows[0]) if rows else None
+        rounds = self._rounds.get(digest)
+        return self.round(digest, max(rounds)) if rounds else None
 
-    def answers(self, digest: str) -> dict[int, list[Entry]]:
+    def entries(self, digest: str) -> dict[int, tuple[Entry, ...]]:
         """Return the entries of every round that has some, in order."""
-        found: dict[int, list[Entry]] = {}
-        query = "SELECT * FROM answer WHERE run = ? ORDER BY round, local"
-        for _, turn, *entry in self._rows(query, digest):
-            found.setdefault(int(turn), []).append(Entry(*entry))
-        return found
+        rounds = sorted(self._rounds.get(digest, {}).items())
+        return {turn: row.entries for turn, (_, row) in rounds if row.entries}
 
-    # other bytes that must stay as they are
+    # other bytes that must not change
 
-    def say(self, digest: str, what: str, content: bytes) -> bytes:
-        """Return what is kept under a name; it is `content` if nothing was kept before."""
-        kept = self.said(digest, what)
-        if kept is not None:
-            return kept
-        with self._written({"kind": "said", "run": digest, "what": what, "sha": _sha(content)}):
-            self._connection.execute("INSERT INTO said VALUES (?, ?, ?)", (digest, what, content))
+    def put(self, digest: str, name: str, content: bytes) -> bytes:
+        """Return what stands under a name of a run; `content` if nothing did before."""
+        before = self.get(digest, name)
+        if before is not None:
+            return before
+        self._write({"kind": "value", "run": digest, "name": name}, value=content)
         return content
 
-    def said(self, digest: str, what: str) -> bytes | None:
-        """Return what is kept under a name; None if nothing is."""
-        rows = self._rows("SELECT content FROM said WHERE run = ? AND what = ?", digest, what)
-        return bytes(rows[0][0]) if rows else None
+    def get(self, digest: str, name: str) -> bytes | None:
+        """Return what stands under a name of a run; None if nothing does."""
+        number = self._values.get((digest, name))
+        return None if number is None else self._content(number, "value")
+
+    def runs_with(self, name: str) -> list[str]:
+        """Return the digests of the runs that have something under a name."""
+        return [run for run, other in self._values if other == name]
 
     # the file
 
-    def _rows(self, query: str, *values: Any) -> list[Any]:
+    def _content(self, number: int, name: str) -> bytes:
+        query = "SELECT bytes FROM content WHERE entry = ? AND name = ?"
         with self._usable():
-            return self._connection.execute(query, values).fetchall()
+            (row,) = self._connection.execute(query, (number, name)).fetchall()
+        return bytes(row[0])
 
-    @contextmanager
-    def _written(self, content: Mapping[str, Any]) -> Iterator[None]:
-        """Write what the body writes, and an entry of the chain, in one transaction."""
+    def _write(self, values: Mapping[str, Any], **content: bytes) -> None:
+        """Write an entry with its content in one transaction."""
+        digests = {name: _sha(one) for name, one in content.items()}
         with self._usable():
             with locked(self._connection):
-                yield
-                link = add(self._connection, self._last, content)
+                link = add(self._connection, self._last, {**values, "content": digests})
+                rows = [(link.number, name, one) for name, one in content.items()]
+                self._connection.executemany("INSERT INTO content VALUES (?, ?, ?)", rows)
+                if values["kind"] == "round":  # the run resumes from the latest state alone
+                    before = (self._states.get(values["run"], 0),)
+                    query = "DELETE FROM content WHERE entry = ? AND name = 'state'"
+                    self._connection.execute(query, before)
             self._last = link
+            self._apply(link)
             # an earlier head is no error: it only notices less, and the journal itself is durable
             write_head(self._head, link, durable=False)
+
+    def _apply(self, link: Link) -> None:
+        """Take an entry into the tables in memory, which are those of all entries in order."""
+        values, number = link.content, link.number
+        for name, digest in values["content"].items():
+            self._digests[number, name] = digest
+        match values["kind"]:
+            case "run":
+                row = RunRow(*(values[name] for name in RunRow._fields))
+                self._runs[row.digest] = row
+            case "phase":
+                change = {name: values[name] for name in ("phase", "line", "reserved")}
+                self._runs[values["run"]] = self._runs[values["run"]]._replace(**change)
+            case "round":
+                run, turn = values["run"], values["round"]
+                self._digests.pop((self._states.get(run, 0), "state"), None)
+                self._states[run] = number
+                inputs, transcript = (bytes.fromhex(values[n]) for n in ("inputs", "transcript"))
+                entries = tuple(Entry(*one) for one in values["entries"])
+                answered = RoundRow(turn, inputs, b"", b"", transcript, entries)
+                self._rounds.setdefault(run, {})[turn] = number, answered
+            case "value":
+                self._values[values["run"], values["name"]] = number
 
     @contextmanager
     def _usable(self) -> Iterator[None]:
@@ -237,7 +267,7 @@ class Journal:
             reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
             raise InputError(
                 f"the journal {self.file} cannot be written ({reason}), so nothing is answered; "
-                "see that disk and folder can be written to, then start again: the run goes on "
+                "see that disk and folder can be written to, then start again: the run resumes "
                 "where it was"
             ) from error
 
@@ -256,97 +286,30 @@ class Journal:
             write_head(_head_file(identity), link)
         return link
 
-    def _checked(self) -> Link:
-        """Return the last entry, once chain, head and rows agree."""
+    def _verified(self) -> Link:
+        """Return the last entry, once chain, head and content agree."""
         links, head = chain_of(self._connection, f"journal {self.file}"), read_head(self._head)
         if head is None or not holds_head(links, head):
             raise InputError(
-                f"the journal {self.file} is older than what was said from it (a restored backup, "
-                "or its head was lost) and would say other things in answered rounds. Put "
-                "the newest file back, or name a new journal and ask for a new proposal"
+                f"the journal {self.file} is older than what was sent from it (a restored backup, "
+                f"or its head was lost), and would answer rounds again. {_ADVICE}"
             )
-        held = _held(self._connection)
-        for table, rows in _written_rows(links[1:], held["sent"]).items():
-            if held[table] != rows:
-                raise InputError(
-                    f"the journal {self.file} was edited or is damaged: its table {table!r} is not "
-                    "what was written, and answered rounds would be answered anew. Put the newest "
-                    "file back, or name a new journal and ask for a new proposal"
-                )
+        for link in links[1:]:
+            self._apply(link)
+        rows = self._connection.execute("SELECT entry, name, bytes FROM content")
+        if {(number, name): _sha(content) for number, name, content in rows} != self._digests:
+            raise InputError(
+                f"the journal {self.file} was edited or is damaged: its content is not what was "
+                f"written, and answered rounds would be answered again. {_ADVICE}"
+            )
         write_head(self._head, links[-1])
         return links[-1]
 
 
-_Rows = dict[Any, list[Any]]  # the rows of a table, by their keys; of blobs their digests
+def _claim(marker: Path, identity: str) -> bool:
+    """Whether a run is this journal's: the first one that claims it has it.
 
-
-def _held(connection: sqlite3.Connection) -> dict[str, _Rows]:
-    """Return the rows of every table."""
-
-    def rows(query: str, keys: int) -> _Rows:
-        found = connection.execute(query)
-        return {row[:keys]: [_sha(c) if isinstance(c, bytes) else c for c in row[keys:]]
-                for row in found}  # fmt: skip
-
-    return {
-        "run": rows("SELECT * FROM run", 1),
-        "sent": rows("SELECT run, round, hex(heard), hex(chain), message, state FROM sent", 2),
-        "answer": rows("SELECT * FROM answer", 3),
-        "said": rows("SELECT * FROM said", 2),
-    }
-
-
-def _written_rows(links: Sequence[Link], held: _Rows) -> dict[str, _Rows]:
-    """Return the rows that the entries of a chain say were written.
-
-    The state of a round before the last one of its run may be empty, where `held` has it so.
-    """
-    run: _Rows = {}
-    sent: _Rows = {}
-    answer: _Rows = {}
-    said: _Rows = {}
-    last: dict[str, int] = {}
-    for content in (link.content for link in links):
-        match content["kind"]:
-            case "run":
-                run[content["digest"],] = [content[name] for name in RunRow._fields[1:]]
-            case "phase":
-                row = run[content["run"],]
-                row[3:] = content["reserved"] or row[3], content["phase"], content["line"]
-            case "sent":
-                name, turn = content["run"], content["round"]
-                last[name] = max(turn, last.get(name, turn))
-                sent[name, turn] = [content["heard"].upper(), content["chain"].upper(),
-                                    content["message"], content["state"]]  # fmt: skip
-                answer |= {(name, turn, one[0]): one[1:] for one in content["answers"]}
-            case "said":
-                said[content["run"], content["what"]] = [content["sha"]]
-    for (name, turn), row in sent.items():
-        if turn < last[name] and held.get((name, turn), [None])[-1] == _sha(b""):
-            row[-1] = _sha(b"")
-    return {"run": run, "sent": sent, "answer": answer, "said": said}
-
-
-@contextmanager
-def _alone(head: Path, file: Path) -> Iterator[None]:
-    """Hold the lock of a journal, which copies of it have in common.
-
-    It does not hold the journal: one that was let go of lets go of its lock.
-    """
-    with ExitStack() as stack:
-        try:
-            stack.enter_context(head_locked(head, 0.0))
-        except sqlite3.OperationalError:
-            raise InputError(
-                f"another process uses the journal {file}; end that one, or leave this run to it"
-            ) from None
-        yield
-
-
-def _claimed(marker: Path, identity: str) -> bool:
-    """Whether a run is this journal's; the first one that asks has it.
-
-    The marker is there with what it says, or not at all: an empty one would be everybody's.
+    The marker is there with its content, or not at all: an empty one would match every journal.
     """
     part = marker.with_name(f"{marker.name}.{identity}")
     try:

@@ -1,6 +1,6 @@
 """Keys of the parties, and the one function that signs with them: under a label.
 
-Keys are made on the machine that uses them, for its user alone to read. A party has two, both
+Keys are generated on the machine that uses them, for its user alone to read. A party has two, both
 Ed25519: the signing key signs documents and envelopes, the nkey answers the hub's challenges.
 """
 
@@ -26,12 +26,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
-from cryptography.hazmat.primitives.serialization import (
-    Encoding,
-    NoEncryption,
-    PrivateFormat,
-    load_pem_private_key,
-)
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
 
 from taciturn.budget import private_opener
@@ -57,8 +52,8 @@ class Label(Enum):
 def sign_labelled(key: Ed25519PrivateKey, label: Label, content: bytes) -> bytes:
     """Return the signature of a label and some content, 64 bytes.
 
-    **Guarantee.** Signing keys sign by this function alone, so whoever obtains a signature for one
-    kind of content has none for another.
+    **Guarantee.** Signing keys sign by this function alone, so a signature for one kind of content
+    is none for another.
     """
     return key.sign(label.value + content)
 
@@ -81,7 +76,7 @@ def public_text(key: Ed25519PublicKey) -> str:
 def public_key(text: str) -> Ed25519PublicKey:
     """Return the key of which `public_text` is the text; `InputError` if it is none."""
     if not _KEY.fullmatch(text):
-        raise InputError("a signing key is not 64 hexadecimal digits; ask for the file anew")
+        raise InputError("a signing key is not 64 hexadecimal digits; request the file again")
     return Ed25519PublicKey.from_public_bytes(bytes.fromhex(text))
 
 
@@ -117,30 +112,28 @@ def read_private(file: Path) -> bytes:
     try:
         if os.name == "posix" and stat.S_IMODE(file.stat().st_mode) & 0o077:
             raise InputError(
-                f"others can read {file}; take it for known and make new keys, or say chmod 600 if "
-                "it is not"
+                f"others can read {file}; replace the key, as others may know it, or chmod 600 the "
+                "file if none does"
             )
         return file.read_bytes()
     except OSError as error:
         raise InputError(
-            f"{file} cannot be read ({error.strerror}); it is made by taciturn study new or "
-            "taciturn site join"
+            f"{file} cannot be read ({error.strerror}); taciturn study new or taciturn site join "
+            "creates it"
         ) from None
 
 
-def write_key(file: Path, key: Ed25519PrivateKey | ec.EllipticCurvePrivateKey) -> None:
-    """Write a private key, PKCS #8 in PEM, into a new file; see `write_private`."""
-    write_private(file, key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+def write_key(file: Path, key: Ed25519PrivateKey) -> None:
+    """Write a private key, 32 bytes, into a new file; see `write_private`."""
+    write_private(file, key.private_bytes_raw())
 
 
 def read_key(file: Path) -> Ed25519PrivateKey:
     """Return the Ed25519 key in a file; see `read_private`."""
-    content, key = read_private(file), None
-    with suppress(ValueError, TypeError):  # their messages may quote the file
-        key = load_pem_private_key(content, password=None)
-    if not isinstance(key, Ed25519PrivateKey):
+    content = read_private(file)
+    if len(content) != 32:
         raise InputError(f"{file} is no Ed25519 key; put the right file back")
-    return key
+    return Ed25519PrivateKey.from_private_bytes(content)
 
 
 _USER = 20 << 3  # the first byte of a user's public nkey; in base 32 it reads U
@@ -177,7 +170,7 @@ def nkey_bytes(text: str) -> bytes:
     """Return the 32 bytes of which `nkey_text` is the text; `InputError` if it is none."""
     public = base64.b32decode(text)[1:33] if _NKEY.fullmatch(text) else b""
     if nkey_text(public) != text:
-        raise InputError("a public nkey is not what NATS writes for a user; ask for the file anew")
+        raise InputError("a public nkey is not what NATS writes for a user; request the file again")
     return public
 
 
@@ -188,7 +181,7 @@ def certify_nkey(key: Ed25519PrivateKey, study: str, name: str, nkey: str) -> st
 
 @lru_cache(10_000)  # a hub reads the proposals of its study several times a second
 def check_nkey(key: str, study: str, name: str, nkey: str, signature: str) -> None:
-    """Raise `InputError` unless the holder of a signing key certified an nkey of its own."""
+    """Raise `InputError` unless the holder of a signing key certified another key as its nkey."""
     if nkey_bytes(nkey).hex() == key:
         raise InputError(f"{name} connects with its signing key; it needs another key for that")
     content = _certified(study, name, nkey)
@@ -204,14 +197,15 @@ def _certified(study: str, name: str, nkey: str) -> bytes:
     return json.dumps(values, sort_keys=True, separators=(",", ":")).encode()
 
 
-def new_hub() -> tuple[ec.EllipticCurvePrivateKey, str]:
-    """Return the TLS key of a hub and its self-signed certificate, which names no address, PEM."""
+def new_hub() -> tuple[bytes, str]:
+    """Return the TLS key of a hub and its self-signed certificate, without an address; both PEM."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "taciturn hub")])
     built = x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
     built = built.not_valid_before(_FROM).not_valid_after(_UNTIL)
     built = built.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-    return key, built.sign(key, hashes.SHA256()).public_bytes(Encoding.PEM).decode()
+    private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    return private, built.sign(key, hashes.SHA256()).public_bytes(Encoding.PEM).decode()
 
 
 def check_certificate(pem: str) -> None:
@@ -219,7 +213,7 @@ def check_certificate(pem: str) -> None:
     with suppress(ValueError):
         if x509.load_pem_x509_certificate(pem.encode()).public_bytes(Encoding.PEM) == pem.encode():
             return
-    raise InputError("the hub's certificate cannot be read; ask for the invitation anew")
+    raise InputError("the hub's certificate cannot be read; request the invitation again")
 
 
 def client_context(certificate: str) -> ssl.SSLContext:

@@ -1,6 +1,6 @@
-"""How a site's answers leave it: as they are, or under masks where only their sum may be read.
+"""Masks under which only the sum of all answers can be read.
 
-Masks of pairs of participants are words that look random alone and cancel in the sum over all.
+The masks of pairs of participants are words that look random alone and cancel in the sum over all.
 """
 
 from __future__ import annotations
@@ -8,9 +8,9 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -19,58 +19,30 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF, HKDFExpand
 from jaxtyping import Int64, UInt64
-from typing_extensions import override
 
 from taciturn.budget import heads_folder
-from taciturn.engine import Plan
 from taciturn.errors import InputError, PrivacyError
-from taciturn.typing import HostArray, PyTree
+from taciturn.typing import HostArray
 from taciturn_federation.agreement import SignedProposal
-from taciturn_federation.envelope import NOTHING, BreachError, Envelope, Opener, chained, from_hex
+from taciturn_federation.envelope import NO_DIGEST, BreachError, Envelope, Opener, chain
 from taciturn_federation.journal import Journal
 from taciturn_federation.keys import read_private, write_private
 
-__all__ = ["KEY_BYTES", "MaskKey", "Masks", "Participants", "opened", "opened_total"]
+__all__ = ["KEY_BYTES", "Masks", "Participants", "open_sum", "open_total", "shared_secret"]
 
 KEY_BYTES = 32
 
 
-@dataclass(frozen=True)
-class MaskKey:
-    """The secret half of a key, 32 bytes, which serves one run; it is shown by no `repr`."""
+def shared_secret(key: X25519PrivateKey, public: bytes) -> bytes:
+    """Return the 32 bytes that only the owners of two keys can compute.
 
-    secret: bytes = field(repr=False)
-
-    def __post_init__(self) -> None:
-        if len(self.secret) != KEY_BYTES:
-            raise InputError(f"a key of masks has {len(self.secret)} bytes; it must have 32")
-
-    @classmethod
-    def fresh(cls) -> MaskKey:
-        """Return a new key, from the operating system."""
-        return cls(X25519PrivateKey.generate().private_bytes_raw())
-
-    @property
-    def public(self) -> bytes:
-        """The public half, 32 bytes."""
-        return self._key.public_key().public_bytes_raw()
-
-    def shared_with(self, public: bytes) -> bytes:
-        """Return the 32 bytes that the owners of two keys can compute, and nobody else.
-
-        Raises `InputError` if the other key is of another length, or one of the few points with
-        which everybody shares the same secret.
-        """
-        try:
-            return self._key.exchange(X25519PublicKey.from_public_bytes(public))
-        except ValueError:
-            raise InputError(
-                "a key of masks is not one of X25519; its owner makes another for another run"
-            ) from None
-
-    @property
-    def _key(self) -> X25519PrivateKey:
-        return X25519PrivateKey.from_private_bytes(self.secret)
+    Raises `InputError` if the other key is of another length, or one of the few points with which
+    everybody shares the same secret.
+    """
+    try:
+        return key.exchange(X25519PublicKey.from_public_bytes(public))
+    except ValueError:
+        raise InputError("a key of masks is not one of X25519") from None
 
 
 _LABEL = b"taciturn masks: participants 1\n"
@@ -78,9 +50,9 @@ _LABEL = b"taciturn masks: participants 1\n"
 
 @dataclass(frozen=True)
 class Participants:
-    """All participants of a run, in their order; each has a key of its own."""
+    """All participants of a run, in their order; each has a separate key."""
 
-    run: bytes  # the digest of what was agreed on; it and each key are 32 bytes
+    run: bytes  # the digest of the signed proposal; it and each key are 32 bytes
     signers: tuple[bytes, ...]  # each one's long-term key, which signed its key of the run
     keys: tuple[bytes, ...]  # each one's public key of the run
 
@@ -91,9 +63,9 @@ class Participants:
                 "each has one"
             )
         if any(len(part) != KEY_BYTES for part in (self.run, *self.signers, *self.keys)):
-            raise InputError("the digest of a run or a key is not 32 bytes long; ask for it anew")
+            raise InputError("the digest of a run or a key is not 32 bytes long")
         if len(set(self.keys)) < len(self.keys):
-            raise InputError("two participants have the same key of masks; each makes its own")
+            raise InputError("two participants have the same key of masks")
 
     @property
     def digest(self) -> bytes:
@@ -101,9 +73,42 @@ class Participants:
         parts = (len(self.keys).to_bytes(4, "little"), self.run, *self.signers, *self.keys)
         return hashlib.sha256(_LABEL + b"".join(parts)).digest()
 
+    @property
+    def first_link(self) -> bytes:
+        """The transcript digest before anything was received."""
+        return chain(NO_DIGEST, self.digest)
+
+    @classmethod
+    def of(cls, opener: Opener, accepted: Sequence[Envelope]) -> Participants:
+        """Return the participants of a run by the acceptances of all, in their order.
+
+        Raises `BreachError` if the key of one is missing, none, or another's.
+        """
+        keys: list[bytes] = []
+        for one in accepted:
+            name = opener.names[one.sender]
+            try:
+                key = bytes.fromhex(one.values["mask"])
+                shared_secret(X25519PrivateKey.generate(), key)
+            except (KeyError, TypeError, ValueError):
+                raise BreachError(
+                    f"{name} accepted without a key of masks, which the observer sum needs; its "
+                    "owner should look at its version of taciturn"
+                ) from None
+            if key in keys:
+                raise BreachError(f"{name} has the key of masks of {opener.names[keys.index(key)]}")
+            keys.append(key)
+        return cls.with_keys(opener, keys)
+
+    @classmethod
+    def with_keys(cls, opener: Opener, keys: Sequence[bytes]) -> Participants:
+        """Return the participants of a run with these keys."""
+        signers = (opener.keys[agent].public_bytes_raw() for agent in opener.agents)
+        return cls(opener.run, tuple(signers), tuple(keys))
+
 
 _PAIR, _STREAM = b"taciturn masks: pair 1\n", b"taciturn masks: stream 1\n"
-_NONCE = bytes(16)  # a key of its own for every stream, so all may begin at the same block
+_NONCE = bytes(16)  # every stream has a separate key, so all may begin at the same block
 
 
 class Masks:
@@ -115,7 +120,7 @@ class Masks:
 
     **Guarantee.** P_ij(t) is ChaCha20 (RFC 8439) under a key from HKDF-SHA256 (RFC 5869) of the
     X25519 secret of i and j, bound to run, digest of all participants, i, j, part of the run,
-    round and what was heard before it. To whoever has neither key it looks uniform, and
+    round and the transcript before it. To anybody who has neither key it looks uniform, and
     independent of all other streams. So the words of all honest participants but one look uniform
     and independent of what they carry, whatever set of participants the others were
     shown: among those who were shown the same, the last one's words add what is missing to the sum,
@@ -123,17 +128,23 @@ class Masks:
     No two messages are sent under one stream: a round that was masked is not masked with other
     words, nor is an earlier one.
 
-    `part` is a name: each part of a run that counts its rounds anew has streams of its own. `after`
+    `part` is a name: each part of a run that counts its rounds from 0 has separate streams. `after`
     is the last round that an earlier process masked, -1 for none.
     """
 
     def __init__(
-        self, key: MaskKey, participants: Participants, number: int, *, part: str, after: int = -1
+        self,
+        key: X25519PrivateKey,
+        participants: Participants,
+        number: int,
+        *,
+        part: str,
+        after: int = -1,
     ) -> None:
-        if participants.keys[number] != key.public:
+        if participants.keys[number] != key.public_key().public_bytes_raw():
             raise InputError(
                 f"the key of masks is not that of participant {number} in this run; put back the "
-                "one that was made when the run was accepted"
+                "one of its acceptance"
             )
         others = [other for other in range(len(participants.keys)) if other != number]
         self._pairs = [
@@ -143,29 +154,29 @@ class Masks:
         self._after = after
         self._last: tuple[int, bytes] | None = None
 
-    def masked(
-        self, turn: int, heard: bytes, words: UInt64[HostArray, " n"]
+    def mask(
+        self, turn: int, transcript: bytes, words: UInt64[HostArray, " n"]
     ) -> UInt64[HostArray, " n"]:
-        """Return the words of a round, from 0, as they may leave; the same for the same words.
+        """Return the masked words of a round, from 0; the same for the same words.
 
-        `heard` is the digest of what was heard until then, 32 bytes: the same at all, or nothing
-        opens.
+        `transcript` is the digest of what was received until then, 32 bytes: the same at all
+        participants, or nothing opens.
 
         Raises `PrivacyError` if the round was masked with other words, or a later one was masked.
         """
-        self._claim(turn, heard, words)
+        self._claim(turn, transcript, words)
         total = np.array(words, np.uint64)
         zeros = bytes(total.nbytes)
         stream = np.empty(total.shape, "<u8")
         for adds, pair in self._pairs:
-            key = HKDFExpand(hashes.SHA256(), KEY_BYTES, self._label(turn, heard)).derive(pair)
+            key = HKDFExpand(hashes.SHA256(), KEY_BYTES, self._label(turn, transcript)).derive(pair)
             cipher = Cipher(algorithms.ChaCha20(key, _NONCE), mode=None)
             cipher.encryptor().update_into(zeros, stream.view(np.uint8).data)
             (np.add if adds else np.subtract)(total, stream, out=total)
         return total
 
-    def _claim(self, turn: int, heard: bytes, words: HostArray) -> None:
-        content = hashlib.sha256(heard + np.asarray(words, "<u8").tobytes()).digest()
+    def _claim(self, turn: int, transcript: bytes, words: HostArray) -> None:
+        content = hashlib.sha256(transcript + np.asarray(words, "<u8").tobytes()).digest()
         last = (self._after, b"") if self._last is None else self._last
         if turn < last[0] or (turn == last[0] and content != last[1]):
             raise PrivacyError(
@@ -174,39 +185,35 @@ class Masks:
             )
         self._last = turn, content
 
-    def _label(self, turn: int, heard: bytes) -> bytes:
-        if len(heard) != KEY_BYTES:
-            raise InputError(
-                f"the digest of what was heard has {len(heard)} bytes; it must have 32"
-            )
-        return _STREAM + turn.to_bytes(4, "little") + heard + self._part
+    def _label(self, turn: int, transcript: bytes) -> bytes:
+        if len(transcript) != KEY_BYTES:
+            raise InputError(f"a transcript digest has {len(transcript)} bytes; it must have 32")
+        return _STREAM + turn.to_bytes(4, "little") + transcript + self._part
 
 
-def _pair(key: MaskKey, participants: Participants, number: int, other: int) -> bytes:
+def _pair(key: X25519PrivateKey, participants: Participants, number: int, other: int) -> bytes:
     """Return the key that two participants share in a run."""
     first, second = sorted((number, other))
     numbers = first.to_bytes(4, "little") + second.to_bytes(4, "little")
     info = _PAIR + numbers + participants.digest
     derived = HKDF(hashes.SHA256(), KEY_BYTES, participants.run, info)
-    return derived.derive(key.shared_with(participants.keys[other]))
+    return derived.derive(shared_secret(key, participants.keys[other]))
 
 
 # an answer is cut at 2^51 steps, and its noise is smaller
-_MOST_EACH, _MOST = 2**52, 2**62
+_LIMIT_EACH, _LIMIT = 2**52, 2**62
 
 
-def opened(
+def open_sum(
     messages: Sequence[UInt64[HostArray, " n"]], participants: int
 ) -> Int64[HostArray, " n"]:
-    """Return the sum of what all participants masked, as whole numbers.
+    """Return the sum of the masked words of all participants, as whole numbers.
 
-    Raises `InputError` if there is not a message from each, or the sum is larger than that of so
-    many answers can be: somebody masked for another set, or not at all, and what is there looks
-    random.
+    Raises `InputError` if there is not a message from each, and as `open_total`.
 
     Examples
     --------
-    >>> opened([np.array([2**64 - 5], np.uint64), np.array([3], np.uint64)], 2)
+    >>> open_sum([np.array([2**64 - 5], np.uint64), np.array([3], np.uint64)], 2)
     array([-2])
     """
     if len(messages) != participants:
@@ -214,205 +221,123 @@ def opened(
             f"there are words of {len(messages)} participants out of {participants}; a sum is "
             "opened over all of them or not at all"
         )
-    return opened_total(np.asarray(np.add.reduce(np.stack(messages))), participants)
+    return open_total(np.asarray(np.add.reduce(np.stack(messages))), participants)
 
 
-def opened_total(words: UInt64[HostArray, "..."], participants: int) -> Int64[HostArray, "..."]:
-    """Return the whole numbers of a sum of words over all participants; raise as `opened`."""
+def open_total(words: UInt64[HostArray, "..."], participants: int) -> Int64[HostArray, "..."]:
+    """Return the whole numbers of a sum of words over all participants.
+
+    Raises `BreachError` if it is larger than that of so many answers can be: one of them masked for
+    another set, or not at all, and what is there looks random.
+    """
     total = words.view(np.int64)
-    most = min(participants * _MOST_EACH, _MOST)
-    if np.any(total > most) or np.any(total < -most):
-        raise InputError(
+    limit = min(participants * _LIMIT_EACH, _LIMIT)
+    if np.any(total > limit) or np.any(total < -limit):
+        raise BreachError(
             "the masks do not cancel in the sum over all participants: one of them masked for "
-            "another set or another round, or not as the protocol says"
+            "another set or another round, or not as the protocol requires"
         )
     return total
 
 
-# the last question counts its rounds anew, so it has streams of its own
-_PART, _LAST = "training", "evaluation"
+# the evaluation counts its rounds from 0 again, so it has separate streams
+_TRAINING, _EVALUATION = "training", "evaluation"
 
 
-class Unmasked:
-    """Answers leave as they are, as every message may be read.
+class Masking:
+    """How the answers of a site leave it where only their sum may be read.
 
-    `keeps_state`: whether the journal keeps the method's state, from which an answer can be read.
-    """
-
-    keeps_state = True
-
-    @property
-    def accepted(self) -> Mapping[str, str]:
-        """What the acceptance of a run says besides."""
-        return {}
-
-    def agree(self, accepted: Sequence[Envelope]) -> None:
-        """Take note of the acceptances of all, with which the run starts."""
-
-    def first_link(self) -> bytes:
-        """Return the chain before anything was received, 32 bytes."""
-        return NOTHING
-
-    def masked(self, turn: int, transcript: bytes, body: bytes) -> bytes:
-        """Return the body of a round's message as it may leave."""
-        del turn, transcript
-        return body
-
-    def masked_last(self, agents: Sequence[int], transcript: bytes, body: bytes) -> bytes:
-        """Return the body of the answer to the last question as it may leave."""
-        del agents, transcript
-        return body
-
-    def forget(self) -> None:
-        """Let go of what the end of the run makes useless."""
-
-
-class Masked(Unmasked):
-    """Answers leave under masks that cancel in the sum over all participants.
-
-    **Guarantee.** What leaves is `Masks.masked`, under a key that was made for this run, is in no
+    **Guarantee.** What leaves is `Masks.mask`, under a key that serves this run alone, is in no
     journal and is removed at its end. The set of participants is that of the first start, and is in
     the journal before anything is masked. Every round that the journal holds is closed to another
-    message. Masks of the last question cancel among those who answer it, whose keys are in the
-    names of its streams: they have none in common with the training's.
+    message. Masks of the evaluation cancel among those who answer in it, whose keys are in the
+    names of its streams: they share none with the training's.
     """
-
-    keeps_state = False
 
     def __init__(self, agent: int, journal: Journal, opener: Opener) -> None:
         self._journal, self._opener, self._agent = journal, opener, agent
         self._run = opener.run.hex()
         self._file = key_file(self._run, agent)
         self._masks: Masks | None = None
-        if journal.said(self._run, "mask") is None:
-            journal.say(self._run, "mask", self._made().public)
-        with suppress(OSError):  # when somebody last went on with the run
+        if journal.get(self._run, "mask") is None:
+            public = self._new_key().public_key().public_bytes_raw()
+            journal.put(self._run, "mask", public)
+        with suppress(OSError):  # when a process last resumed the run
             os.utime(self._file)
+        row = journal.run(self._run)
+        if row is not None and row.phase not in ("accepted", "running"):
+            self.forget()  # a process that was killed at the end may have left it
 
     @property
-    @override
-    def accepted(self) -> Mapping[str, str]:
-        return {"mask": self._public.hex()}
+    def public(self) -> bytes:
+        """The public half of the key of the run, which its acceptance carries."""
+        return self._journal.get(self._run, "mask") or b""
 
-    @property
-    def _public(self) -> bytes:
-        return self._journal.said(self._run, "mask") or b""
-
-    @override
     def agree(self, accepted: Sequence[Envelope]) -> None:
-        participants = participants_of(self._opener, accepted)
-        if participants.keys[self._agent] != self._public:
+        """Store the participants by the acceptances of all, with which the run starts."""
+        participants = Participants.of(self._opener, accepted)
+        if participants.keys[self._agent] != self.public:
             raise BreachError(
-                "the start of the run has another key of masks for this site than it made; another "
+                "the start of the run has another key of masks for this site than it sent; another "
                 "process has its signing key"
             )
-        self._journal.say(self._run, "participants", b"".join(participants.keys))
+        self._journal.put(self._run, "participants", b"".join(participants.keys))
 
-    @override
-    def first_link(self) -> bytes:
-        return chained(NOTHING, self._participants().digest)
+    @property
+    def participants(self) -> Participants:
+        """The participants that were stored."""
+        stored = self._journal.get(self._run, "participants") or b""
+        keys = [stored[at : at + KEY_BYTES] for at in range(0, len(stored), KEY_BYTES)]
+        return Participants.with_keys(self._opener, keys)
 
-    @override
-    def masked(self, turn: int, transcript: bytes, body: bytes) -> bytes:
+    def mask(self, turn: int, transcript: bytes, body: bytes) -> bytes:
+        """Return the masked body of a round's message."""
         if self._masks is None:
-            latest = self._journal.latest(self._run)
+            latest = self._journal.last_round(self._run)
             after = -1 if latest is None else latest.round
-            whole = self._participants()
-            self._masks = Masks(self._key(), whole, self._agent, part=_PART, after=after)
+            self._masks = Masks(
+                self._key(), self.participants, self._agent, part=_TRAINING, after=after
+            )
         words = np.frombuffer(body, "<u8")
-        return self._masks.masked(turn, transcript, words).astype("<u8").tobytes()
+        return self._masks.mask(turn, transcript, words).astype("<u8").tobytes()
 
-    @override
-    def masked_last(self, agents: Sequence[int], transcript: bytes, body: bytes) -> bytes:
-        whole, number = self._participants(), agents.index(self._agent)
+    def mask_evaluation(self, agents: Sequence[int], transcript: bytes, body: bytes) -> bytes:
+        """Return the masked body of the answer in the evaluation."""
+        everyone, number = self.participants, agents.index(self._agent)
         some = Participants(
-            whole.run,
-            tuple(whole.signers[agent] for agent in agents),
-            tuple(whole.keys[agent] for agent in agents),
+            everyone.run,
+            tuple(everyone.signers[agent] for agent in agents),
+            tuple(everyone.keys[agent] for agent in agents),
         )
-        masks = Masks(self._key(), some, number, part=_LAST)
-        return masks.masked(0, transcript, np.frombuffer(body, "<u8")).astype("<u8").tobytes()
+        masks = Masks(self._key(), some, number, part=_EVALUATION)
+        return masks.mask(0, transcript, np.frombuffer(body, "<u8")).astype("<u8").tobytes()
 
-    @override
     def forget(self) -> None:
+        """Remove the key: the run has ended."""
         self._masks = None
         with suppress(OSError):  # the run has ended all the same
             self._file.unlink(missing_ok=True)
 
-    def _participants(self) -> Participants:
-        kept = self._journal.said(self._run, "participants") or b""
-        keys = (kept[at : at + KEY_BYTES] for at in range(0, len(kept), KEY_BYTES))
-        return Participants(self._opener.run, _signers(self._opener), tuple(keys))
+    def _new_key(self) -> X25519PrivateKey:
+        """Return the key of a run that is not in this journal.
 
-    def _made(self) -> MaskKey:
-        """Return the key of a run of which this journal has said nothing yet.
-
-        One that is there was shown to nobody; or another journal has it, and `Journal.begin` will
-        refuse the run. One that was half written is made anew.
+        A key that is there was shown to no other party; or another journal has it, and
+        `Journal.begin` will refuse the run. One that was half written is replaced.
         """
         with suppress(PrivacyError):
             return self._key()
         self._file.unlink(missing_ok=True)
-        write_private(self._file, MaskKey.fresh().secret)
+        write_private(self._file, X25519PrivateKey.generate().private_bytes_raw())
         return self._key()
 
-    def _key(self) -> MaskKey:
+    def _key(self) -> X25519PrivateKey:
         try:
-            return MaskKey(read_private(self._file))
-        except InputError:
+            return X25519PrivateKey.from_private_bytes(read_private(self._file))
+        except ValueError:
             raise PrivacyError(
                 f"the key of this run's masks ({self._file}) is not there, or others can read it; "
                 "nothing more can be answered in this run, and another needs a new proposal"
             ) from None
-
-
-def masking_of(plan: Plan, agent: int, journal: Journal, opener: Opener) -> Unmasked:
-    """Return how the answers of a site leave it; a key is made for a run that is new."""
-    if not plan.program.summed:
-        return Unmasked()
-    masking, row = Masked(agent, journal, opener), journal.run(opener.run.hex())
-    if row is not None and row.phase not in ("accepted", "running"):
-        masking.forget()  # a process that was killed at the end may have left it
-    return masking
-
-
-def first_link(plan: Plan, opener: Opener, accepted: Sequence[Envelope]) -> bytes:
-    """Return the first transcript digest; with masks it names the participants."""
-    if not plan.program.summed:
-        return NOTHING
-    return chained(NOTHING, participants_of(opener, accepted).digest)
-
-
-def participants_of(opener: Opener, accepted: Sequence[Envelope]) -> Participants:
-    """Return the participants of a run by the acceptances of all, which are in their order.
-
-    Raises `BreachError` if the key of one is missing, none, or another's.
-    """
-    keys: list[bytes] = []
-    for one in accepted:
-        name = opener.names[one.sender]
-        try:
-            key = from_hex(one.values().get("mask"))
-            MaskKey.fresh().shared_with(key)
-        except InputError:
-            raise BreachError(
-                f"{name} accepted without a key of masks, which the observer sum needs; its owner "
-                "should look at its version of taciturn"
-            ) from None
-        if key in keys:
-            raise BreachError(
-                f"{name} has the key of masks of {opener.names[keys.index(key)]}; each makes one"
-            )
-        keys.append(key)
-    return Participants(opener.run, _signers(opener), tuple(keys))
-
-
-def check_total(total: PyTree, participants: int) -> None:
-    """Raise `BreachError` if the sum over all participants is none of answers: masks are in it."""
-    try:
-        opened_total(np.asarray(total).view(np.uint64), participants)
-    except InputError as error:
-        raise BreachError(str(error)) from None
 
 
 def key_file(run: str, agent: int) -> Path:
@@ -420,38 +345,33 @@ def key_file(run: str, agent: int) -> Path:
     return heads_folder() / f"run-{run}-{agent}.masks"
 
 
-def _signers(opener: Opener) -> tuple[bytes, ...]:
-    agents = range(len(opener.names) - 1)  # all but the coordinator
-    return tuple(opener.keys[agent].public_bytes_raw() for agent in agents)
-
-
 # a machine may be off for a night in the middle of a run
-_LEAST = 86_400.0
+_MIN_AGE = 86_400.0
 
 
 def remove_stale_keys(journal: Journal, *, now: float | None = None, but: str = "") -> list[str]:
     """Remove the keys of masks of runs that are over, and return a line for each.
 
-    Over is a run that ended by the journal, or that was never accepted, and one that no process of
-    this site has gone on with for a day and for twice the patience of its study: the coordinator
-    gave it up long before, or is gone as well. The journal then says that it was abandoned, so it
-    is not gone on with; in an account it stays charged as it stands there.
+    A run is over that ended by the journal, that was never accepted, or that no process of
+    this site has resumed for a day and for twice the patience of its study: the coordinator
+    gave it up long before, or is gone as well. The journal then states that it was abandoned, so it
+    is not resumed; in an account it stays charged as it stands there.
 
     The lock of the `journal` is held, so no process is at work on a run of it. `now` is in seconds
-    since 1970; `but` the digest of a run that is about to go on.
+    since 1970; `but` the digest of a run that is about to resume.
     """
     now = time.time() if now is None else now
     lines = []
-    for digest in journal.masked():
-        file, row = _key_of(journal, digest), journal.run(digest)
+    for digest in journal.runs_with("mask"):
+        file, row = _file_of(journal, digest), journal.run(digest)
         if digest == but or file is None:
             continue
         line = f"run {digest[:16]} is over; the key of its masks was removed"
         if row is not None and row.phase in {"accepted", "running"}:
             patience = SignedProposal.from_json(row.proposal).patience
-            if now - file.stat().st_mtime <= max(_LEAST, 2 * patience):
+            if now - file.stat().st_mtime <= max(_MIN_AGE, 2 * patience):
                 continue
-            line = f"run {digest[:16]} was given up, for nobody went on with it here; the key of "
+            line = f"run {digest[:16]} was given up, since no process resumed it here; the key of "
             line += "its masks was removed"
             journal.set_phase(digest, "abandoned", line=line)
         with suppress(OSError):
@@ -460,11 +380,12 @@ def remove_stale_keys(journal: Journal, *, now: float | None = None, but: str = 
     return lines
 
 
-def _key_of(journal: Journal, digest: str) -> Path | None:
+def _file_of(journal: Journal, digest: str) -> Path | None:
     """Return the file of this site's key; other sites of this machine may have one of the run."""
-    public = journal.said(digest, "mask")
+    public = journal.get(digest, "mask")
     for file in heads_folder().glob(f"run-{digest}-*.masks"):
-        with suppress(InputError):
-            if MaskKey(read_private(file)).public == public:
+        with suppress(ValueError):
+            key = X25519PrivateKey.from_private_bytes(read_private(file))
+            if key.public_key().public_bytes_raw() == public:
                 return file
     return None

@@ -1,25 +1,33 @@
-"""What each end is shown: a site before a run, and all parties after it."""
+"""What a party shows: a site before a run, every party during it and after it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import datetime
+import io
+import json
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import typer
 
 import taciturn
 from taciturn.algorithms import Method
-from taciturn.budget import Account, check_fits, total_of
+from taciturn.budget import Account, check_fits, private_opener, total_of
 from taciturn.certificates import stated
+from taciturn.cli import error_line, printable
 from taciturn.engine import Charged, Plan
 from taciturn.engine.charging import purpose_of
 from taciturn.errors import InputError
 from taciturn.features import AroundCentre
 from taciturn.kernel.privacy import Certificate
 from taciturn.kernel.records import Draw
-from taciturn.models import Model, model_text
+from taciturn.models import Model, model_text, write_text
 from taciturn.report import (
     CERTIFIED,
     NOT_PROTECTED,
@@ -45,20 +53,19 @@ from taciturn.report import (
 )
 from taciturn.tables import Source
 from taciturn.training import PrivateScore, model_of, table_model_terms, warnings_of
-from taciturn.typing import HostArray
 from taciturn_federation.agreement import SignedProposal
 from taciturn_federation.folders import SiteFolder
-from taciturn_federation.interface import Outcome
+from taciturn_federation.inbox import Outcome, Progress
 from taciturn_federation.keys import public_key
-from taciturn_federation.local import Local, certificate_for, derive, last_question, layouts_of
-from taciturn_federation.site import charged_account
+from taciturn_federation.local import Local, certificate_for, derive, evaluation_leg, layouts_of
+from taciturn_federation.site import AgentRounds
 
 _MASKED = ", and so are the masks under which only the sum over all sites can be read"
 
 
 @dataclass(frozen=True)
 class Check:
-    """What a site derived from a proposal and its own file; nothing was spent."""
+    """What a site derived from a proposal and its file; nothing was spent."""
 
     local: Local
     rounds: int  # in which it answers
@@ -85,62 +92,52 @@ class Check:
     @property
     def lines(self) -> list[str]:
         """The same as sentences for the owner."""
-        local, signed = self.local, self.local.signed
-        proposal, plan = signed.proposal, local.plan
-        asked = plan.ledger.asked[local.agent]
+        local, signed, certificate = self.local, self.local.signed, self.local.certificate
+        proposal, plan, summed = signed.proposal, local.plan, local.plan.program.summed
+        answers = int(plan.ledger.asked[local.agent].sum())
         key = signed.participants[local.agent].fingerprint
         others = [site.name for site in signed.participants if site.name != local.name]
+        code = [
+            "Before you run it, compare this code with the other owners by telephone, and not with "
+            "the coordinator: if all have the same, no party poses as one of you to read the "
+            "answers of another",
+            f"  taciturn site run --agreed {signed.code}",
+        ]
+        leg = local.evaluation
+        evaluation = [] if leg is None or local.agent not in leg.agents else [
+            f"Then one answer of {leg.layout.leaves[0].shape[0]} noised numbers about the records "
+            "that are held out, sent to all; no record is in both"
+        ]  # fmt: skip
         return [
             f"Study {signed.study}, run {signed.subjects.run}: {proposal.method.name}, "
-            f"{plan.rounds} rounds, with {', '.join(others) or 'nobody else'}",
+            f"{plan.rounds} rounds, with {', '.join(others) or 'no other site'}",
             "Signed by the study's coordinator; the file has the columns and the count that it "
             "states",
             f"This site is {local.name}, number {local.agent}, signing key {key}",
-            *self._of_keys(),
+            *(code if summed else []),
             "",
             "Certificate, as this site derives it",
-            *(f"  {line}" for line in local.certificate.lines()),
+            *(f"  {line}" for line in certificate.lines()),
             "",
-            f"What leaves the house: {self.rounds} messages of {self.message_bytes:,} bytes, "
-            f"functions of {int(asked.sum())} noised answers; the noise is drawn here"
-            f"{_MASKED if plan.program.summed else ''}",
-            *self._of_last(),
-            f"What it costs: epsilon {local.certificate.per_agent_epsilon[local.agent]:.4f} at "
-            f"delta {local.certificate.delta:g} for records of this site",
-            *self._of_account(),
+            f"What leaves the site: {self.rounds} messages of {self.message_bytes:,} bytes, "
+            f"functions of {answers} noised answers; the noise is drawn here"
+            f"{_MASKED if summed else ''}",
+            *evaluation,
+            f"What it costs: epsilon {certificate.per_agent_epsilon[local.agent]:.4f} at "
+            f"delta {certificate.delta:g} for records of this site",
+            self._account_line(),
             *(f"Warning: {warning}" for warning in warnings_of(proposal)),
             "Nothing was sent and nothing spent",
         ]
 
-    def _of_keys(self) -> list[str]:
-        """Return what the owners compare where masks rest on it that the sites are theirs."""
-        if not self.local.plan.program.summed:
-            return []
-        return [
-            "Before you run it, compare this code with the other owners by telephone, and not with "
-            "the coordinator: if all have the same, nobody stands in for one of you to read the "
-            "answers of another",
-            f"  taciturn site run --agreed {self.local.signed.code}",
-        ]
-
-    def _of_last(self) -> list[str]:
-        last, agent = self.local.last, self.local.agent
-        if last is None or agent not in last.agents:
-            return []
-        (leaf,) = last.layout.leaves
-        return [
-            f"Then one answer of {leaf.shape[0]} noised numbers about the records that are held "
-            "out, told to all; no record is in both"
-        ]
-
-    def _of_account(self) -> list[str]:
-        if self.account is None:
-            return ["Account: none named; --account says what is left and charges the run"]
+    def _account_line(self) -> str:
         account = self.account
+        if account is None:
+            return "Account: none named; --account shows what is left and charges the run"
         line = f"Account {account['account']} ({account['promise']}): left {account['left']}"
-        if account["refused"]:
-            return [f"{line}; {account['refused']}"]
-        return [f"{line}, after this run {account['left_after']}"]
+        return f"{line}; {account['refused']}" if account["refused"] else (
+            f"{line}, after this run {account['left_after']}"
+        )  # fmt: skip
 
 
 def check_proposal(
@@ -154,30 +151,170 @@ def check_proposal(
     """Return what a site derives from a proposal and its file; raise as `derive`."""
     coordinator, agent = public_key(site.invitation.key), site.take_part(signed)
     local = derive(signed, source, agent=agent, coordinator=coordinator, methods=methods)
-    stands = None if account is None else _of_account(account, local)
+    standing = None if account is None else _account_values(account, local)
     size = layouts_of(local.plan.program).message.size
-    turns = local.answering(local.records(Draw.secret())).turns
-    return Check(local, len(turns), size, stands)
+    rounds = AgentRounds(*local.training_leg(local.records(Draw.secret())))
+    return Check(local, len(rounds.turns), size, standing)
 
 
-def _of_account(account: Account, local: Local) -> dict[str, str]:
+def _account_values(account: Account, local: Local) -> dict[str, str]:
     state = account.state()
-    stands = {"account": account.name, "promise": promise(state.guarantee),
+    values = {"account": account.name, "promise": promise(state.guarantee),
               "left": state.left_text(), "left_after": "", "refused": ""}  # fmt: skip
     try:
         charge = local.charge
-        charged_account(account, local)
+        local.checked_account(account)
         check_fits(state, charge, purpose_of(local.plan, local.signed.study))
     except InputError as error:  # there is no room, or the noise has no place in an account
-        return stands | {"refused": str(error)}
+        return values | {"refused": str(error)}
     total = total_of(state.terms, state.caps.order, [*(r.charge for r in state.charged), charge])
     names = ("squares", "divergence", "values")
     left = {name: getattr(state.caps, name) - getattr(total, name) for name in names}
-    return stands | {"left_after": state.left_text(replace(total, **left))}
+    return values | {"left_after": state.left_text(replace(total, **left))}
+
+
+# during a run
+
+# events that an operator has to mend, as lines on the terminal
+_TROUBLE = {
+    "hub_away": "the hub cannot be reached",
+    "hub_lost": "the connection to the hub was lost",
+    "hub_died": "the server ended and is started again",
+    "hub_stale": "the server runs on as it was",
+}
+_MAX_NAMES = 3
+
+
+class Events:
+    """Events of a run: JSON lines for a log, and lines on the terminal where an operator must act.
+
+    Neither a full disk nor a closed terminal raises here: a run does not end because its log cannot
+    be written. Each line is appended to `log`, without a buffer, in one write. One for which the
+    disk has no room is dropped; the next line that fits is preceded by the number of those dropped.
+
+    **Guarantee.** Values are public: names, numbers of rounds, seconds, errors of the network.
+    """
+
+    def __init__(self, log: io.RawIOBase | None, *, quiet: bool) -> None:
+        self._log, self.quiet = log, quiet
+        self._dropped, self._broken = 0, False
+
+    def report(self, line: str) -> None:
+        """Log a line that a party has for its owner."""
+        self("report", line=line)
+
+    def __call__(self, event: str, **values: Any) -> None:
+        """Log an event, and show it where it is trouble."""
+        if self._dropped and self._append("log_gap", {"dropped": self._dropped}):
+            self._dropped = 0
+        if self._dropped or not self._append(event, values):
+            self._dropped += 1
+        if event in _TROUBLE and not self.quiet:
+            reason = values.get("reason")
+            with suppress(OSError):
+                error_line(f"{_TROUBLE[event]}{f' ({reason})' if reason else ''}; waiting", kind="")
+
+    def _append(self, event: str, values: Mapping[str, Any]) -> bool:
+        """Append a JSON object as one line; whether there was room for it, or no log."""
+        if self._log is None:
+            return True
+        now = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
+        line = json.dumps(strict({"time": now, "event": event, **values}), allow_nan=False)
+        content = b"\n" * self._broken + line.encode() + b"\n"
+        try:
+            written = self._log.write(content)
+        except OSError:
+            return False
+        # a full disk may take the first bytes of a line; what follows starts on a new line
+        self._broken = self._broken if not written else written < len(content)
+        return written == len(content)
+
+
+@contextmanager
+def events_to(log: Path | None, *, quiet: bool) -> Iterator[Events]:
+    """Yield events that are added to a file, if one is named."""
+    if log is None:
+        yield Events(None, quiet=quiet)
+        return
+    try:
+        file = open(log, "ab", buffering=0, opener=private_opener)  # noqa: SIM115 - closed below
+    except OSError as error:
+        raise InputError(
+            f"{log} cannot be written ({error.strerror}); name another file for --log"
+        ) from None
+    with file:
+        yield Events(file, quiet=quiet)
+
+
+class ProgressDisplay:
+    """The progress of a run: a line on a terminal, lines of a log, and a file for `status`.
+
+    A file that cannot be written keeps its last content; `status` then shows how old that is.
+    """
+
+    def __init__(self, events: Events, file: Path, *, quiet: bool) -> None:
+        self._events, self._file = events, file
+        self._terminal = sys.stderr.isatty() and not quiet
+        self._last = Progress(0, 0, (), 0.0)
+
+    def __call__(self, progress: Progress) -> None:
+        """Show where a run stands."""
+        if progress[:3] != self._last[:3]:
+            self._events("progress", **progress._asdict())
+        self._last = progress
+        self._write()
+        if self._terminal:
+            with suppress(OSError):
+                typer.echo(f"\r\x1b[K{printable(progress_text(progress))}", err=True, nl=False)
+
+    def end(self, ending: str) -> None:
+        """Store for `status` how a run ended."""
+        self._write(ending=ending)
+
+    def _write(self, **more: str) -> None:
+        values = {**self._last._asdict(), **more, "at": time.time()}
+        with suppress(InputError):
+            write_text(json.dumps(strict(values)) + "\n", self._file)
+
+    def leave(self) -> None:
+        """Leave the line of the terminal."""
+        if self._terminal:
+            with suppress(OSError):
+                typer.echo(err=True)
+
+
+def progress_text(progress: Progress) -> str:
+    """Return where a run stands in one line.
+
+    Examples
+    --------
+    >>> progress_text(Progress(3, 50, ("mercy",), 1.25))
+    'round 3 of 50; waiting 1.2 s for mercy'
+    """
+    names = progress.waiting_for
+    text = f"round {progress.round} of {progress.rounds}"
+    if not names:
+        return text
+    more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
+    return f"{text}; waiting {progress.seconds:.1f} s for {', '.join(names[:_MAX_NAMES])}{more}"
+
+
+def read_progress(file: Path) -> str | None:
+    """Return where a run stood when its process last wrote it, or how it ended; None if never."""
+    try:
+        values = json.loads(file.read_text(encoding="utf-8"))
+        progress = Progress(**{name: values[name] for name in Progress._fields})
+        text = values.get("ending") or progress_text(progress)
+        return f"{text} ({time.time() - values['at']:.0f} s ago)"
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+# after a run
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ended:
+class RunReport:
     """A run that is over, as one party knows it."""
 
     signed: SignedProposal
@@ -192,14 +329,14 @@ class Ended:
     @property
     def certificate(self) -> Certificate:
         """The certificate of the run; without a model that of the plan."""
-        stated: Certificate | None = self.outcome.certificate
-        if stated is not None:
-            return stated
+        released: Certificate | None = self.outcome.certificate
+        if released is not None:
+            return released
         proposal = self.signed.proposal
-        return certificate_for(proposal, self.plan, last_question(proposal, self.plan))
+        return certificate_for(proposal, self.plan, evaluation_leg(proposal, self.plan))
 
     @property
-    def who(self) -> str:
+    def party(self) -> str:
         """Whose report it is."""
         if self.agent is None:
             return "the coordinator"
@@ -208,7 +345,7 @@ class Ended:
     @property
     def model(self) -> Model | None:
         """The released model in the units of the columns; None without one."""
-        weights: HostArray | None = self.outcome.model
+        weights = self.outcome.model
         if weights is None:
             return None
         proposal, features = self.signed.proposal, self.signed.proposal.data.feature_map
@@ -220,118 +357,109 @@ class Ended:
         return model_of(proposal, terms, self.certificate, features=features,
                         data=self.signed.study, private_score=score)  # fmt: skip
 
+    def values(self, out: Path | None) -> dict[str, Any]:
+        """Return the results as strictly valid JSON values.
 
-def ended_values(ended: Ended, out: Path | None) -> dict[str, Any]:
-    """Return the results as strictly valid JSON values.
+        **Guarantee.** Public facts of the proposal, the certificate, and post-processing of what
+        was released. A site's has its account besides, which only its owner may show.
+        """
+        signed, proposal, certificate = self.signed, self.signed.proposal, self.certificate
+        local: dict[str, Any] = {}
+        if self.agent is not None:
+            local = {"site": self.party,
+                     "own_epsilon": certificate.per_agent_epsilon[self.agent],
+                     "account": charged_values(self.charged)}  # fmt: skip
+        values: dict[str, Any] = strict({
+            "study": signed.study, "run": signed.subjects.run, "ending": self.outcome.ending,
+            "line": self.outcome.line, "algorithm": proposal.method.name,
+            "sites": [site.name for site in signed.participants],
+            **counted(proposal),
+            "rounds": self.plan.rounds,
+            **{name: getattr(certificate, name) for name in CERTIFIED},
+            "conditions": certificate.conditions, "conditional": proposal.conditional,
+            "private_score": None if self.score is None else self.score.to_dict(),
+            "seconds": self.seconds, "out": None if out is None else str(out),
+            "warnings": warnings_of(proposal), "proposal": signed.digest,
+            "plan": self.plan.digest, "version": taciturn.__version__,
+            **local,
+        })  # fmt: skip
+        return values
 
-    **Guarantee.** Public facts of the proposal, the certificate, and post-processing of what was
-    released. A site's has its own account besides, which is its owner's to show.
-    """
-    signed, proposal, certificate = ended.signed, ended.signed.proposal, ended.certificate
-    own: dict[str, Any] = {}
-    if ended.agent is not None:
-        own = {"site": ended.who, "own_epsilon": certificate.per_agent_epsilon[ended.agent],
-               "account": charged_values(ended.charged)}  # fmt: skip
-    values: dict[str, Any] = strict({
-        "study": signed.study, "run": signed.subjects.run, "ending": ended.outcome.ending,
-        "said": ended.outcome.line, "algorithm": proposal.method.name,
-        "sites": [site.name for site in signed.participants],
-        **counted(proposal),
-        "rounds": ended.plan.rounds,
-        **{name: getattr(certificate, name) for name in CERTIFIED},
-        "conditions": certificate.conditions, "conditional": proposal.conditional,
-        "private_score": None if ended.score is None else ended.score.to_dict(),
-        "seconds": ended.seconds, "out": None if out is None else str(out),
-        "warnings": warnings_of(proposal), "proposal": signed.digest, "plan": ended.plan.digest,
-        "version": taciturn.__version__,
-        **own,
-    })  # fmt: skip
-    return values
+    def save(self, out: Path, *, force: bool) -> Path | None:
+        """Write the report into a folder, whole or not at all.
 
+        Returns the file of the certificate; None without a model. Raises as `write_folder`.
+        """
+        signed, model = self.signed, self.model
+        texts = {
+            "results.json": json_text(self.values(out)),
+            "proposal.json": signed.to_json() + "\n",
+            "plan.json": json_text(plan_values(self.plan)),
+            "report.html": self.page().html(),
+        }
+        certificate = None
+        if model is not None:
+            texts["model.json"] = model_text(model)
+            certificate = certificate_text(
+                self.plan, self.certificate, data=signed.study, proposal=signed.digest,
+                algorithm=signed.proposal.method.name,
+            )  # fmt: skip
+        return write_folder(
+            texts, out, force=force, obsolete=("model.json",), certificate=certificate
+        )
 
-def save_ended(ended: Ended, out: Path, *, force: bool) -> Path | None:
-    """Write the report of a run into a folder, whole or not at all.
+    def page(self) -> Page:
+        """Return the report as a page."""
+        signed, proposal, certificate = self.signed, self.signed.proposal, self.certificate
+        story = (
+            f"{len(signed.participants)} sites, each with a separate signing key, trained one "
+            f"model together on {proposal.units_text}, in {self.plan.rounds} rounds of "
+            f"{proposal.method.name}. They sent answers with noise that each drew itself, and no "
+            "records. On which machines they ran is not known here. "
+            f"{_capital(self.outcome.line)}."
+        )
+        sites = [
+            (site.name, f"{site.count:,}; signing key {site.fingerprint}")
+            for site in signed.participants
+        ]
+        local: tuple[Section, ...] = ()
+        if self.agent is not None:
+            asked = self.plan.ledger.asked[self.agent]
+            rows = [
+                ("site", self.party),
+                ("answers", f"{int(asked.sum())} of {asked.size} questions of the plan"),
+                ("epsilon of this site", f"{certificate.per_agent_epsilon[self.agent]:.4g}"),
+            ]
+            local = (Section("This site", (Table(rows),)), account_section(self.charged))
+        return Page(
+            title=f"Study {signed.study}, as {self.party} reports it",
+            story=(story,),
+            stamps=stamps(certificate, warnings_of(proposal)),
+            sections=(
+                *([] if self.outcome.model is None else [certificate_section(certificate)]),
+                *local,
+                *score_sections(self.score),
+                Section("Sites", (Table(sites),)),
+                settings_section(proposal, self.plan, certificate),
+                Section(NOT_PROTECTED, (Items(UNPROTECTED),)),
+            ),
+            footer=f"{self.seconds:.1f} s. Run {signed.digest}, plan {self.plan.digest}.",
+        )
 
-    Returns the file of the certificate; None without a model. Raises as `write_folder`.
-    """
-    signed, model = ended.signed, ended.model
-    texts = {
-        "results.json": json_text(ended_values(ended, out)),
-        "proposal.json": signed.to_json() + "\n",
-        "plan.json": json_text(plan_values(ended.plan)),
-        "report.html": ended_page(ended).html(),
-    }
-    certificate = None
-    if model is not None:
-        texts["model.json"] = model_text(model)
-        certificate = certificate_text(
-            ended.plan, ended.certificate, data=signed.study, proposal=signed.digest,
-            algorithm=signed.proposal.method.name,
-        )  # fmt: skip
-    return write_folder(texts, out, force=force, obsolete=("model.json",), certificate=certificate)
-
-
-def ended_page(ended: Ended) -> Page:
-    """Return the page of a run of a study, as one party knows it."""
-    signed, certificate = ended.signed, ended.certificate
-    sites = [
-        (site.name, f"{site.count:,}; signing key {site.fingerprint}")
-        for site in signed.participants
-    ]
-    return Page(
-        title=f"Study {signed.study}, as {ended.who} reports it",
-        story=(_story(ended),),
-        stamps=stamps(certificate, warnings_of(signed.proposal)),
-        sections=(
-            *([] if ended.outcome.model is None else [certificate_section(certificate)]),
-            *_local_sections(ended),
-            *score_sections(ended.score),
-            Section("Sites", (Table(sites),)),
-            settings_section(signed.proposal, ended.plan, certificate),
-            Section(NOT_PROTECTED, (Items(UNPROTECTED),)),
-        ),
-        footer=f"{ended.seconds:.1f} s. Run {signed.digest}, plan {ended.plan.digest}.",
-    )
-
-
-def lines_of(ended: Ended, certificate: Path | None) -> list[str]:
-    """Return what is said on the terminal when a run is over."""
-    told = [_capital(ended.outcome.line)]
-    if ended.outcome.model is not None:
-        told += ["", "Certificate", *(f"  {line}" for line in ended.certificate.lines()), ""]
-    if ended.agent is not None:
-        told.append(charged_line(ended.charged))
-    told += [] if ended.score is None else [*ended.score.lines(), ""]
-    told.append(f"Took {ended.seconds:.1f} s")
-    if certificate is not None:
-        out = certificate.parent
-        told += [f"Report: {out / 'report.html'}", f"Model: {out / 'model.json'}"]
-        told.append(f"Certificate: {certificate}")
-    return told
-
-
-def _story(ended: Ended) -> str:
-    signed, proposal = ended.signed, ended.signed.proposal
-    return (
-        f"{len(signed.participants)} sites, each with a signing key of its own, trained one model "
-        f"together on {proposal.units_text}, in {ended.plan.rounds} rounds of "
-        f"{proposal.method.name}. What they sent are answers with noise that each draws itself, "
-        "and no records. On which machines they ran is not known here. "
-        f"{_capital(ended.outcome.line)}."
-    )
-
-
-def _local_sections(ended: Ended) -> tuple[Section, ...]:
-    """Return what a site's report has besides: its answers, its epsilon and its account."""
-    if ended.agent is None:
-        return ()
-    asked = ended.plan.ledger.asked[ended.agent]
-    rows = [
-        ("site", ended.who),
-        ("answers", f"{int(asked.sum())} of {asked.size} questions of the plan"),
-        ("epsilon of this site", f"{ended.certificate.per_agent_epsilon[ended.agent]:.4g}"),
-    ]
-    return (Section("This site", (Table(rows),)), account_section(ended.charged))
+    def lines(self, certificate: Path | None) -> list[str]:
+        """Return the report for the terminal."""
+        lines = [_capital(self.outcome.line)]
+        if self.outcome.model is not None:
+            lines += ["", "Certificate", *(f"  {line}" for line in self.certificate.lines()), ""]
+        if self.agent is not None:
+            lines.append(charged_line(self.charged))
+        lines += [] if self.score is None else [*self.score.lines(), ""]
+        lines.append(f"Took {self.seconds:.1f} s")
+        if certificate is not None:
+            out = certificate.parent
+            lines += [f"Report: {out / 'report.html'}", f"Model: {out / 'model.json'}"]
+            lines.append(f"Certificate: {certificate}")
+        return lines
 
 
 def _capital(text: str) -> str:

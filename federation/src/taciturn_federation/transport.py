@@ -1,7 +1,7 @@
-"""A party over NATS: the thin shell around a machine without input and output.
+"""A party over NATS: the connection and the thread of an object without input and output.
 
-The party computes in a thread of its own, so that the connection lives on meanwhile. Messages may
-be lost, for whoever waits asks again; so nothing is kept for a hub that is away.
+The party computes in a separate thread, so that the connection lives on meanwhile. Messages may
+be lost, since a party requests again what it lacks; so nothing is stored while the hub is away.
 """
 
 from __future__ import annotations
@@ -12,11 +12,10 @@ import logging
 import signal
 import ssl
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from nats import errors as nats_errors
@@ -26,23 +25,21 @@ from typing_extensions import override
 
 from taciturn.errors import InputError, TaciturnError
 from taciturn_federation.agreement import SignedProposal
-from taciturn_federation.envelope import COORDINATOR, Kind, Seal
-from taciturn_federation.exchange import verify_packet
-from taciturn_federation.interface import Outcome, Packet, Party, Progress
+from taciturn_federation.envelope import COORDINATOR, Kind, Packet, Signer
+from taciturn_federation.inbox import Outcome, Party, Progress, verify_packet
 from taciturn_federation.keys import Nkey, client_context
 
 TICK = 0.1
-# between attempts to reach the hub, and when it does not let this party write or hear
-_AGAIN, _ALLOWED = 0.2, 1.0
-_CONNECT = 10.0
-_FAREWELL = 2
-# waiting messages of a party that computes; further ones are asked for again
-_MOST_WAITING = 4096
+# between attempts to reach the hub, and when it denies this party a subject
+_RETRY, _RETRY_DENIED = 0.2, 1.0
+_CONNECT, _FLUSH = 10.0, 2
+# waiting messages of a party that computes; further ones are dropped, and requested again
+_MAX_WAITING = 4096
 
 
 @dataclass(frozen=True)
 class Link:
-    """Where the hub is, and with what a party comes to it."""
+    """Where the hub is, and the credentials of a party."""
 
     address: str  # host and port
     certificate: str  # that of the hub, PEM, from the invitation
@@ -51,7 +48,7 @@ class Link:
 
 @dataclass(frozen=True)
 class Watch:
-    """Who is told what happens: events with plain values, as a log line holds, and progress."""
+    """Callbacks: events with plain values, as a log line holds, and progress."""
 
     event: Callable[..., None] = lambda _name, **_values: None
     progress: Callable[[Progress], None] = lambda _progress: None
@@ -60,7 +57,7 @@ class Watch:
 def run_party(party: Party, link: Link, watch: Watch) -> Outcome | None:
     """Return the outcome of a party that runs until it ends; None if it was interrupted.
 
-    SIGINT and SIGTERM end it cleanly: what is being computed is finished, nothing is lost. In the
+    SIGINT and SIGTERM end it cleanly: the round under way is finished, nothing is lost. In the
     end the party is closed. Raises as `serve`.
     """
     # it warns of every connection that a server closes
@@ -78,92 +75,93 @@ def run_party(party: Party, link: Link, watch: Watch) -> Outcome | None:
         party.close()
 
 
-def serve(
-    party: Party, link: Link, watch: Watch, stop: asyncio.Event
-) -> Coroutine[Any, Any, Outcome | None]:
-    """Return the coroutine that runs a party until it ends, or until `stop`, resumable.
+async def serve(party: Party, link: Link, watch: Watch, stop: asyncio.Event) -> Outcome | None:
+    """Return the outcome of a party that runs until it ends; None if `stop` came before.
 
     Raises `InputError` if the hub has another certificate than that of the invitation.
     """
-    return _Shell(party, link, watch, stop).run()
+    connection = _Connection(party.subjects, link, watch)
+    with ThreadPoolExecutor(1, "taciturn party") as thread:
+        connecting = asyncio.create_task(connection.hold())
+        try:
+            return await _pump(party, connection, connecting, thread, stop)
+        finally:
+            connecting.cancel()
+            with contextlib.suppress(asyncio.CancelledError, InputError):
+                await connecting
+            if connection.client is not None:
+                with contextlib.suppress(Exception):  # what was lost is requested again
+                    await connection.client.flush(timeout=_FLUSH)
+                await _close(connection.client)
 
 
-class _Shell:
-    """A party, its connection and its thread."""
+async def _pump(
+    party: Party,
+    connection: _Connection,
+    connecting: asyncio.Task[None],
+    thread: ThreadPoolExecutor,
+    stop: asyncio.Event,
+) -> Outcome | None:
+    """Hand packets and ticks to the party, and send its packets, until its end or `stop`."""
+    loop, started, ticked, shown = asyncio.get_running_loop(), False, 0.0, 0.0
 
-    def __init__(self, party: Party, link: Link, watch: Watch, stop: asyncio.Event) -> None:
-        self.party, self.link, self.watch, self.stop = party, link, watch, stop
+    def compute(packets: list[Packet], now: float, *, first: bool, due: bool) -> list[Packet]:
+        sent = party.start(now) if first else []
+        answers = [answer for packet in packets for answer in party.receive(packet, now)]
+        return [*sent, *answers, *(party.tick(now) if due else ())]
+
+    while not stop.is_set():
+        if connecting.done():
+            connecting.result()  # raises what cannot be mended by waiting
+        packets = await connection.packets(max(0.001, min(TICK, ticked + TICK - time.monotonic())))
+        if not started and connection.client is None:
+            continue
+        now = time.monotonic()
+        due, first, started = now - ticked >= TICK, not started, True
+        ticked = now if due else ticked
+        if first or packets or due:
+            work = partial(compute, packets, now, first=first, due=due)
+            await connection.send(await loop.run_in_executor(thread, work))
+        if now - shown >= 1:
+            shown = now
+            connection.watch.progress(party.progress())
+        if party.outcome is not None and not party.needed:
+            break
+    return party.outcome
+
+
+class _Connection:
+    """The connection of a party to its hub, which is renewed whenever it is lost."""
+
+    def __init__(self, subjects: tuple[str, ...], link: Link, watch: Watch) -> None:
+        self.subjects, self.link, self.watch = subjects, link, watch
         self.context = client_context(link.certificate)
         self.client: Client | None = None
-        self.received: list[Packet] = []
-        self.woken = asyncio.Event()
-        self.lost = asyncio.Event()
-        self.why = ""
-        self.said = ""
+        self._received: list[Packet] = []
+        self._woken, self._lost = asyncio.Event(), asyncio.Event()
+        self._why = ""  # it was lost
+        self._reported = ""  # the last trouble that the watch was informed of
 
-    async def run(self) -> Outcome | None:
-        """Return the outcome of the party; None if it was stopped before there was one."""
-        with ThreadPoolExecutor(1, "taciturn party") as thread:
-            connecting = asyncio.create_task(self._connected())
+    async def packets(self, seconds: float) -> list[Packet]:
+        """Return what arrived, waiting for it that long."""
+        if not self._received:
+            # a timer, where asyncio.wait_for would make a task for every message
+            timer = asyncio.get_running_loop().call_later(seconds, self._woken.set)
             try:
-                return await self._pumped(thread, connecting)
+                await self._woken.wait()
             finally:
-                connecting.cancel()
-                with contextlib.suppress(asyncio.CancelledError, InputError):
-                    await connecting
-                if self.client is not None:
-                    with contextlib.suppress(Exception):  # whatever was lost is asked for again
-                        await self.client.flush(timeout=_FAREWELL)
-                    await _close(self.client)
+                timer.cancel()
+        self._woken.clear()
+        packets, self._received = self._received, []
+        return packets
 
-    async def _pumped(
-        self, thread: ThreadPoolExecutor, connecting: asyncio.Task[None]
-    ) -> Outcome | None:
-        begun, ticked, shown = False, 0.0, 0.0
-        while not self.stop.is_set():
-            if connecting.done():
-                connecting.result()  # raises what cannot be mended by waiting
-            if not self.received:  # wait for a message, or until a tick is due
-                left = max(0.001, min(TICK, ticked + TICK - time.monotonic()))
-                # a timer, where asyncio.wait_for would make a task for every message
-                timer = asyncio.get_running_loop().call_later(left, self.woken.set)
-                try:
-                    await self.woken.wait()
-                finally:
-                    timer.cancel()
-            self.woken.clear()
-            packets, self.received = self.received, []
-            if not begun and self.client is None:
-                continue
-            now = time.monotonic()
-            due = now - ticked >= TICK
-            ticked = now if due else ticked
-            first, begun = not begun, True
-            work = partial(self._compute, packets, now, first=first, due=due)
-            if first or packets or due:
-                await self._sent(await asyncio.get_running_loop().run_in_executor(thread, work))
-            if now - shown >= 1:
-                shown = now
-                self.watch.progress(self.party.progress())
-            if self.party.outcome is not None and not self.party.needed:
-                break
-        return self.party.outcome
-
-    def _compute(
-        self, packets: list[Packet], now: float, *, first: bool, due: bool
-    ) -> list[Packet]:
-        """Return what the party says; on a thread of its own."""
-        sent = self.party.start(now) if first else []
-        answers = [answer for packet in packets for answer in self.party.receive(packet, now)]
-        return [*sent, *answers, *(self.party.tick(now) if due else ())]
-
-    async def _sent(self, packets: list[Packet]) -> None:
+    async def send(self, packets: list[Packet]) -> None:
+        """Publish packets, or drop them while the hub is away."""
         for packet in packets:
-            client = self.client
-            if client is None:
+            if self.client is None:
                 return
             try:
-                await client.publish(packet.subject, packet.payload)
+                await self.client.publish(packet.subject, packet.payload)
             except nats_errors.MaxPayloadError:
                 raise InputError(
                     f"a message has {len(packet.payload):,} bytes, more than the hub allows; raise "
@@ -172,10 +170,10 @@ class _Shell:
             except nats_errors.Error as error:
                 self._lose(str(error))
 
-    async def _connected(self) -> None:
+    async def hold(self) -> None:
         """Connect, and again whenever the connection is lost."""
         while True:
-            self.lost.clear()
+            self._lost.clear()
             try:
                 client = await asyncio.wait_for(self._connect(), _CONNECT)
             except ssl.SSLCertVerificationError as error:
@@ -186,21 +184,21 @@ class _Shell:
                     "study"
                 ) from None
             except (OSError, TimeoutError, nats_errors.Error) as error:
-                self._say("hub_away", _reason(error))
-                await asyncio.sleep(_AGAIN)
+                self._trouble("hub_away", _reason(error))
+                await asyncio.sleep(_RETRY)
                 continue
             self.client = client
-            if not _forbidden(self.said):
-                self.said = ""
+            if not _is_denied(self._reported):
+                self._reported = ""
                 self.watch.event("connected", hub=self.link.address)
-            await self.lost.wait()
+            await self._lost.wait()
             self.client = None
-            self._say("hub_lost", self.why)
+            self._trouble("hub_lost", self._why)
             await _close(client)
-            await asyncio.sleep(_ALLOWED if _forbidden(self.why) else _AGAIN)
+            await asyncio.sleep(_RETRY_DENIED if _is_denied(self._why) else _RETRY)
 
     async def _connect(self) -> Client:
-        """Return a connection that hears what the party listens to."""
+        """Return a connection with the party's subscriptions."""
         client, nkey = Client(), self.link.nkey
         # nats-py has no other way to name an nkey without giving it the secret half
         client._public_nkey = nkey.public
@@ -219,54 +217,54 @@ class _Shell:
             closed_cb=self._gone,
         )
         try:
-            for subject in self.party.subjects:
-                await client.subscribe(subject, cb=self._hear)
+            for subject in self.subjects:
+                await client.subscribe(subject, cb=self._receive)
             await client.flush(timeout=5)
         except BaseException:
             await _close(client)
             raise
         return client
 
-    async def _hear(self, message: Msg) -> None:
-        if len(self.received) < _MOST_WAITING:
-            self.received.append(Packet(message.subject, message.data))
-        self.woken.set()
+    async def _receive(self, message: Msg) -> None:
+        if len(self._received) < _MAX_WAITING:
+            self._received.append(Packet(message.subject, message.data))
+        self._woken.set()
 
     async def _gone(self, error: Exception | None = None) -> None:
-        """Take note of an end, or of what the client tells nobody else: a violated permission."""
+        """Note an end, or what the client only passes here: a violated permission."""
         self._lose("the connection ended" if error is None else _reason(error))
 
     def _lose(self, why: str) -> None:
-        if not self.lost.is_set():
-            self.why = why
-            self.lost.set()
+        if not self._lost.is_set():
+            self._why = why
+            self._lost.set()
 
-    def _say(self, event: str, why: str) -> None:
-        """Tell of trouble once, until it is another."""
-        if why != self.said:
-            self.said = why
+    def _trouble(self, event: str, why: str) -> None:
+        """Report trouble once, until it is another."""
+        if why != self._reported:
+            self._reported = why
             self.watch.event(event, hub=self.link.address, reason=why)
 
 
 async def _close(client: Client) -> None:
     with contextlib.suppress(Exception):  # it may be closed already
-        await asyncio.wait_for(client.close(), _FAREWELL)
+        await asyncio.wait_for(client.close(), _FLUSH)
 
 
-_FORBIDDEN = "the hub does not allow this"
+_DENIED = "the hub does not allow this"
 
 
-def _forbidden(why: str) -> bool:
-    return why.startswith(_FORBIDDEN)
+def _is_denied(why: str) -> bool:
+    return why.startswith(_DENIED)
 
 
 def _reason(error: BaseException) -> str:
-    """Return why the hub cannot be used, and by whom that can be mended."""
+    """Return why the hub cannot be used, and who can mend that."""
     text = str(error) or type(error).__name__
     low = text.lower()
     if "permissions violation" in low:
         return (
-            f"{_FORBIDDEN} ({text.removeprefix('nats: ')}); the coordinator's hub "
+            f"{_DENIED} ({text.removeprefix('nats: ')}); the coordinator's hub "
             "must know the proposal and its parties (taciturn study hub)"
         )
     if "authorization" in low:
@@ -284,20 +282,20 @@ _LINE = "it could not begin; its owner has the reason"
 _PATIENCE = 3.0
 
 
-class Declining(Party):
-    """The party that a site is when it does not begin: it refuses, until the coordinator ends.
+class DecliningSite(Party):
+    """A site that does not begin: it refuses, until the coordinator ends.
 
-    **Guarantee.** It sends one fixed line, and again each second: why it does not begin is told to
-    its owner alone, and that it does not is seen anyway, since it does not accept.
+    **Guarantee.** It sends one fixed line, and again each second: only its owner learns why it does
+    not begin, and that it does not is seen anyway, since it does not accept.
     """
 
     def __init__(self, signed: SignedProposal, agent: int, key: Ed25519PrivateKey) -> None:
         self.subjects = (signed.subjects.proposal,)
         self.outcome: Outcome | None = None
         values = {"line": _LINE, "started": False}
-        sealed = Seal(signed.run, agent, key).values(Kind.REFUSAL, 0, values)
-        self._refusal = Packet(signed.subjects.state(agent), sealed)
-        self._signed, self._said = signed, -1.0
+        payload = Signer(signed.run, agent, key).seal_values(Kind.REFUSAL, 0, values)
+        self._refusal = Packet(signed.subjects.state(agent), payload)
+        self._signed, self._sent = signed, -1.0
 
     @override
     def receive(self, packet: Packet, now: float) -> list[Packet]:
@@ -314,19 +312,19 @@ class Declining(Party):
 
     @override
     def tick(self, now: float) -> list[Packet]:
-        if now - self._said < 1.0 or self.outcome is not None:
+        if now - self._sent < 1.0 or self.outcome is not None:
             return []
-        self._said = now
+        self._sent = now
         return [self._refusal]
 
 
 def decline(signed: SignedProposal, agent: int, key: Ed25519PrivateKey, link: Link) -> None:
-    """Tell the coordinator that a site does not begin, if it can be reached within seconds."""
+    """Inform the coordinator that a site does not begin, if it can be reached within seconds."""
 
-    async def told() -> None:
+    async def refuse() -> None:
         stop = asyncio.Event()
         asyncio.get_running_loop().call_later(_PATIENCE, stop.set)
-        await serve(Declining(signed, agent, key), link, Watch(), stop)
+        await serve(DecliningSite(signed, agent, key), link, Watch(), stop)
 
-    with contextlib.suppress(TaciturnError):  # the owner is told why the site does not begin
-        asyncio.run(told())
+    with contextlib.suppress(TaciturnError):  # the command reports why the site does not begin
+        asyncio.run(refuse())

@@ -1,4 +1,4 @@
-"""What a site answers has the noise that was planned, drawn anew by every process."""
+"""What a site answers has the noise that was planned, drawn independently by every process."""
 
 import copy
 from unittest import mock
@@ -14,6 +14,7 @@ from taciturn.errors import PrivacyError
 from taciturn.kernel.door.supply import Supply
 from taciturn.kernel.privacy import LEAST_NUMBERS, Gaussian
 from taciturn.kernel.records import Draw
+from taciturn_federation.site import AgentRounds
 
 ROUNDS = 60
 LEVEL = 1e-7
@@ -24,6 +25,12 @@ def long(tmp_path_factory):
     return make_study(tmp_path_factory.mktemp("long"), agents=2, rounds=ROUNDS)
 
 
+def rounds_of(study, agent=0):
+    """The rounds of an agent, as a process that starts has them."""
+    local = local_of(study, agent, None)
+    return AgentRounds(*local.training_leg(local.records(Draw.secret())))
+
+
 def improbable(study, agent=0):
     """How improbable the noise of two fresh processes is, numbers of both tails counted.
 
@@ -31,8 +38,7 @@ def improbable(study, agent=0):
     squares over 2 sigma^2 is chi-square.
     """
     local = local_of(study, agent, None)
-    records = local.records(Draw.secret())
-    one, two = local.answering(records), local.answering(records)
+    one, two = rounds_of(study, agent), rounds_of(study, agent)
     state, inbox = one.first_state(), one.first_inbox()
     scale = local.plan.ledger.scale[agent, :, 0]
     total, count = 0.0, 0
@@ -57,16 +63,15 @@ def test_half_of_the_noise_is_noticed_and_so_is_the_same_noise_twice(long):
         raw = block(supply, first, last)
         return raw._replace(steps=raw.steps // 2)
 
-    unseen = mock.patch("taciturn_federation.local.Answering._look")
+    unseen = mock.patch("taciturn_federation.site.AgentRounds._test_noise")
     unchecked = mock.patch.object(Supply, "check_used")
     with mock.patch.object(Supply, "block", halved), unseen:
         with pytest.raises(PrivacyError, match="other noise than was drawn"):
             improbable(long)
         with unchecked:
             assert improbable(long) < LEVEL
-    local = local_of(long, 0, None)
-    drawn = local.answering(local.records(Draw.secret())).drawn(0)
-    with mock.patch("taciturn_federation.local.Answering.drawn", return_value=drawn):
+    drawn = rounds_of(long).draw(0)
+    with mock.patch("taciturn_federation.site.AgentRounds.draw", return_value=drawn):
         with pytest.raises(PrivacyError, match="other noise than was drawn"):
             improbable(long)
         with unchecked, pytest.raises(AssertionError):
@@ -75,15 +80,14 @@ def test_half_of_the_noise_is_noticed_and_so_is_the_same_noise_twice(long):
 
 
 def test_what_answers_for_a_site_is_not_copied(long):
-    """A shallow copy would have the same noise, drawn ahead, and its own count of rounds."""
+    """A shallow copy would have the same block of noise, and a separate count of rounds."""
     with pytest.raises(PrivacyError, match="copied"):
         copy.copy(answered(long, 1))
 
 
 def answered(study, rounds, agent=0):
     """A site that has answered so many rounds."""
-    local = local_of(study, agent, None)
-    site = local.answering(local.records(Draw.secret()))
+    site = rounds_of(study, agent)
     state, inbox = site.first_state(), site.first_inbox()
     for turn in range(rounds):
         site.answer(turn, state, inbox)
@@ -91,7 +95,7 @@ def answered(study, rounds, agent=0):
 
 
 def test_a_site_refuses_to_go_on_when_its_noise_is_too_small(long):
-    """Before the last round: at the first look, at the least numbers, of noise that is absent."""
+    """Before the last round: at the first test, at the least numbers, of noise that is absent."""
     integers = Gaussian.integers
 
     def divided(law, *given):
@@ -131,11 +135,11 @@ def test_a_site_whose_scale_is_not_the_planned_one_sends_nothing(long):
 
 
 def test_a_round_is_answered_once(long):
-    """Two answers with one noise tell their difference exactly."""
+    """Two answers with one noise reveal their difference exactly."""
     site = answered(long, 3)
     state, inbox = site.first_state(), site.first_inbox()
     last = site.answer(2, state, inbox)
-    # whatever it is asked: a site that could not write its answer down asks for it again
+    # whatever the query: a site that could not write its answer needs the same one again
     elsewhere = jax.tree.map(lambda leaf: leaf + 1, inbox)
     assert site.answer(2, state, elsewhere) is last
     with pytest.raises(PrivacyError, match="answered before"):

@@ -1,0 +1,640 @@
+"""`taciturn study` and `taciturn site`: what coordinator and owners do in a study."""
+
+from __future__ import annotations
+
+import secrets
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from taciturn.algorithms import Method
+from taciturn.budget import Account, heads_folder, private_folder
+from taciturn.cli import (
+    ACCOUNT_OPTIONS,
+    all_options,
+    emit,
+    error_line,
+    interruptible,
+    methods_with,
+    path,
+    printable,
+    read_text,
+    run_options,
+    table,
+    takes,
+)
+from taciturn.engine import Charged
+from taciturn.errors import InputError, TaciturnError
+from taciturn.models import write_text
+from taciturn.report import FIRST_CERTIFICATE, check_out
+from taciturn.tables import read_bounds
+from taciturn.training import (
+    DataFacts,
+    Proposal,
+    TableFacts,
+    centre_warning,
+    known_forecast,
+    propose,
+    risk_warning,
+    warnings_of,
+)
+from taciturn.training.evaluation import PrivateScore
+from taciturn_federation import folders
+from taciturn_federation.agreement import JoinRequest, SignedProposal, check_address, sign
+from taciturn_federation.coordinator import Coordinator
+from taciturn_federation.folders import Admission, SiteFolder, StudyFolder
+from taciturn_federation.hub import after_strike, hub_configuration, run_hub, server_program
+from taciturn_federation.inbox import Outcome, Party
+from taciturn_federation.journal import Journal
+from taciturn_federation.keys import public_key
+from taciturn_federation.local import EvaluationLeg, certificate_for, derive, evaluation_leg
+from taciturn_federation.masks import remove_stale_keys
+from taciturn_federation.reports import (
+    Events,
+    ProgressDisplay,
+    RunReport,
+    check_proposal,
+    events_to,
+    read_progress,
+)
+from taciturn_federation.site import Site
+from taciturn_federation.transport import Link, Watch, decline, run_party
+
+INTERRUPTED = 130
+PATIENCE = 3600.0
+
+
+def _group() -> typer.Typer:
+    return typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None,
+                       pretty_exceptions_enable=False)  # fmt: skip
+
+
+study, site = _group(), _group()
+
+StudyName = Annotated[str, typer.Argument(metavar="STUDY", help="The name of the study.")]
+Studies = Annotated[Path | None, typer.Option(parser=path, help="Folder of studies, if another.")]
+Sites = Annotated[Path | None, typer.Option(parser=path, help="Folder of sites, if another.")]
+SiteName = Annotated[str | None, typer.Option("--name", help="Of the site, if there are several.")]
+ProposalFile = Annotated[Path, typer.Argument(parser=path, help="The file of the proposal.")]
+Data = Annotated[Path | None, typer.Option(parser=path, help="The records, if in another file.")]
+Out = Annotated[Path | None, typer.Option(parser=path, help="The file; NAME.KIND if not given.")]
+ReportFolder = Annotated[Path | None, typer.Option("--out", parser=path, help="Report folder.")]
+Algorithm = Annotated[str | None, typer.Option(help="module:Class of the proposal, to be run.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace an earlier file or report.")]
+Json = Annotated[bool, typer.Option("--json", help="One JSON object.")]
+Log = Annotated[Path | None, typer.Option(parser=path, help="A file for a JSON line per event.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="No progress.")]
+RowsPerPerson = Annotated[int | None, typer.Option(help="Public: protect persons with K rows.")]
+PersonColumn = Annotated[str | None, typer.Option(help="Of persons, where they are protected.")]
+
+
+def say(*lines: str) -> None:
+    """Print lines, each without control characters."""
+    typer.echo("\n".join("\n".join(map(printable, line.split("\n"))) for line in lines))
+
+
+def check_free(file: Path, *, force: bool) -> None:
+    """Raise `InputError` if a file exists, unless it is a plain one that may be replaced."""
+    if file.exists() and not (force and file.is_file()):
+        raise InputError(f"{file} exists; name a new file with --out, or pass --force")
+
+
+# the coordinator's commands
+
+
+def _study(name: str, studies: Path | None) -> StudyFolder:
+    return folders.open_study(folders.study_folder(name, studies))
+
+
+@study.command("new")
+def new(  # noqa: PLR0913, PLR0917 - one parameter per option
+    name: StudyName,
+    bounds: Annotated[
+        Path, typer.Option(parser=path, help="The bounds file, public, of every owner's table.")
+    ],
+    hub: Annotated[
+        str, typer.Option(help="Where sites reach the hub: host:port.")
+    ] = "localhost:4222",
+    rows_per_person: RowsPerPerson = None,
+    out: Out = None,
+    studies: Studies = None,
+    json: Json = False,
+) -> None:
+    """Make a study: its keys, the hub's certificate, and an invitation for owners."""
+    file = Path(f"{name}.invitation") if out is None else out
+    check_free(file, force=False)
+    facts, folder = TableFacts.of(read_bounds(bounds)), folders.study_folder(name, studies)
+    created = folders.new_study(folder, name, facts, hub=hub, rows_per_person=rows_per_person)
+    invitation = created.invitation
+    write_text(invitation.to_json() + "\n", file)
+    if json:
+        emit({"study": name, "folder": str(created.folder), "invitation": str(file),
+              "fingerprint": invitation.fingerprint})  # fmt: skip
+        return
+    say(
+        f"Study {name} in {created.folder}; back it up, and keep its keys secret",
+        f"Invitation: {file}, for every owner",
+        f"Its fingerprint, to be compared by telephone: {invitation.fingerprint}",
+    )
+
+
+@study.command("admit")
+def admit(
+    name: StudyName,
+    request: Annotated[Path, typer.Argument(parser=path, help="The request of an owner.")],
+    studies: Studies = None,
+    json: Json = False,
+) -> None:
+    """Admit a site, once its owner has read the same fingerprint."""
+    opened = _study(name, studies)
+    join = JoinRequest.from_json(read_text(request))
+    join.check_for(opened.invitation)
+    unit = "places for rows of persons" if opened.invitation.rows_per_person else "records"
+    typer.echo(f"{join.name} requests to take part with {join.count:,} {unit}", err=True)
+    typer.echo(f"Fingerprint of the request: {join.fingerprint}", err=True)
+    typer.echo("Does its owner read the same, by telephone? [y/N] ", err=True, nl=False)
+    answer = sys.stdin.readline().strip().lower()  # none is no
+    typer.echo(err=True)
+    if answer not in {"y", "yes"}:
+        raise InputError(f"{join.name} was not admitted; let its owner send the request again")
+    member = folders.admit(opened, join)
+    if json:
+        emit({"study": name, "site": join.name, "number": member.number, "count": join.count})
+        return
+    say(f"{join.name} is site {member.number} of {name}; the next proposal has a part for it")
+
+
+@study.command("strike")
+def strike(name: StudyName, site: Annotated[str, typer.Argument(metavar="SITE", help="Its name.")],
+           studies: Studies = None) -> None:  # fmt: skip
+    """Strike a site off: a running hub disconnects it at once, and it is proposed with no more."""
+    opened = _study(name, studies)
+    folders.strike(opened, site)
+    hub = after_strike(opened)
+    if hub.runs and not hub.done:
+        raise InputError(
+            f"{site} is struck off in the study, but the hub on this machine has not taken the new "
+            f"configuration, so {site} may still be connected; stop that hub and start it again"
+        )
+    if hub.done:
+        say(f"{site} is struck off, and the hub on this machine has disconnected it")
+        return
+    listens = f"something else listens at port {check_address(opened.invitation.hub)[1]}"
+    say(
+        f"{site} is struck off in the study; no hub of it runs on this machine"
+        f"{f', though {listens}' if hub.listens else ''}. A server of yours lets {site} in "
+        f"until it takes the new configuration (taciturn study hub {name} --print)"
+    )
+
+
+@study.command("hub")
+def hub(  # noqa: PLR0913, PLR0917 - one parameter per option
+    name: StudyName,
+    host: Annotated[str, typer.Option(help="The address to listen on.")] = "0.0.0.0",
+    port: Annotated[
+        int | None, typer.Option(min=1, max=65535, help="That of the invitation if not given.")
+    ] = None,
+    server: Annotated[
+        Path | None, typer.Option(parser=path, help="The program nats-server.")
+    ] = None,
+    show: Annotated[
+        bool, typer.Option("--print", help="Print the configuration for a server of yours.")
+    ] = False,
+    log: Log = None,
+    studies: Studies = None,
+) -> None:
+    """Run the hub, which carries messages and keeps none; Ctrl-C ends it."""
+    opened = _study(name, studies)
+    if show:
+        typer.echo(hub_configuration(opened, host=host, port=port), nl=False)
+        return
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    with events_to(log, quiet=False) as events:
+
+        def event(kind: str, **values: Any) -> None:
+            events(kind, **values)
+            if kind == "hub_started":
+                say(f"The hub of {name} listens on {host}:{values['port']}; Ctrl-C ends it")
+
+        program = server_program(server)
+        run_hub(opened, program, host=host, port=port, event=event, stopped=stop.is_set)
+
+
+_PROPOSED = {k: v for k, v in all_options().items() if k not in ("agents", "rows_per_person")}
+
+
+@study.command("propose")
+@takes(_PROPOSED)
+def propose_(  # noqa: PLR0913 - one parameter per option
+    *,
+    name: StudyName,
+    only: Annotated[
+        list[str] | None, typer.Option(help="A site that takes part; may be repeated; else all.")
+    ] = None,
+    patience: Annotated[
+        float, typer.Option(help="Seconds without a message, after which the run is abandoned.")
+    ] = PATIENCE,
+    release_abandoned: Annotated[
+        bool,
+        typer.Option(
+            "--release-abandoned",
+            help="Release the model so far of an abandoned run; only with an aggregator.",
+        ),
+    ] = False,
+    out: Out = None,
+    force: Force = False,
+    studies: Studies = None,
+    json: Json = False,
+    **given: Any,
+) -> None:
+    """Propose a run to the admitted sites: everything public about it, signed. Nothing is spent."""
+    file = Path(f"{name}.proposal") if out is None else out
+    check_free(file, force=force)
+    opened = _study(name, studies)
+    given = {**given, "agents": None, "rows_per_person": opened.invitation.rows_per_person}
+    members = [one.participant for one in _members(opened, only)]
+    names = [member.name for member in members]
+
+    def prepare() -> tuple[Proposal, Any, Any]:
+        options = run_options(given)
+        facts = DataFacts.of(opened.invitation.table.bounds, given["features"])
+        structure = options.structure.of_columns(facts.names)
+        counts = [member.count for member in members]
+        proposal = propose(facts, counts, options.request, structure)
+        return proposal, proposal.plan(options.request.methods), options.request.methods
+
+    proposal, plan, methods = interruptible(prepare)
+    signed = sign(
+        name, proposal, members, coordinator=opened.coordinator(), key=opened.signing_key(),
+        nonce=secrets.token_hex(16), patience=patience, release_abandoned=release_abandoned,
+    )  # fmt: skip
+    folders.keep_proposal(opened, signed)
+    write_text(signed.to_json() + "\n", file)
+    forecast = known_forecast(proposal, plan, methods)
+    for warning in (*warnings_of(proposal), *risk_warning(proposal, forecast),
+                    *centre_warning(proposal, plan)):  # fmt: skip
+        error_line(warning, kind="warning: ")
+    if json:
+        emit({"study": name, "run": signed.subjects.run, "proposal": str(file), "sites": names,
+              "rounds": proposal.rounds, "algorithm": proposal.method.name})  # fmt: skip
+        return
+    certificate = certificate_for(proposal, plan, evaluation_leg(proposal, plan))
+    say(
+        f"{proposal.method.name}, {proposal.rounds} rounds, with {len(names)} "
+        f"site{'' if len(names) == 1 else 's'}: {', '.join(names)}",
+        *(f"  {line}" for line in certificate.lines()),
+        f"Proposal: {file}, for every site (run {signed.subjects.run}); nothing was spent",
+    )
+
+
+def _members(opened: StudyFolder, only: list[str] | None) -> list[Admission]:
+    members = {one.participant.name: one for one in opened.members()}
+    unknown = [name for name in only or () if name not in members]
+    if unknown:
+        raise InputError(
+            f"study {opened.name!r} has no site {unknown[0]!r} that may take part; see taciturn "
+            "study status"
+        )
+    found = [one for name, one in members.items() if not only or name in only]
+    if not found:
+        raise InputError(
+            f"study {opened.name!r} has no site yet; send its invitation to owners, and admit them "
+            "(taciturn study admit)"
+        )
+    return found
+
+
+@study.command("run")
+def run_study(  # noqa: PLR0913, PLR0917 - one parameter per option
+    proposal: ProposalFile,
+    out: ReportFolder = None,
+    force: Force = False,
+    algorithm: Algorithm = None,
+    quiet: Quiet = False,
+    log: Log = None,
+    studies: Studies = None,
+    json: Json = False,
+) -> None:
+    """Run a proposal with its sites; called again, it resumes the run."""
+    signed = SignedProposal.from_json(read_text(proposal))
+    opened = _study(signed.study, studies)
+    output, methods = Output(out, force, quiet, log, json), methods_for(signed, algorithm)
+    folder, default = opened.run_folder(signed), opened.report_folder(signed)
+    output.check(default)
+    private_folder(folder)
+    with events_to(log, quiet=quiet) as events:
+        journal, key = Journal(folder / "journal"), opened.signing_key()
+        party = interruptible(
+            lambda: Coordinator(signed, journal, key, methods=methods, report=events.report)
+        )
+        started = time.monotonic()
+        outcome = _run(party, _link(opened), events, folder / "progress.json", output)
+        report = RunReport(
+            signed=signed, plan=party.plan, outcome=outcome, seconds=time.monotonic() - started,
+            score=_score(party.evaluation, outcome),
+        )  # fmt: skip
+        write_report(report, output, default)
+
+
+@study.command("status")
+def study_status(name: StudyName, studies: Studies = None, json: Json = False) -> None:
+    """Show who was admitted, which runs were proposed, and where they stand."""
+    opened = _study(name, studies)
+    runs, struck = [], opened.struck()
+    for one in opened.proposals():
+        stands = read_progress(opened.run_folder(one) / "progress.json")
+        proposed = f"proposed, {one.proposal.method.name}, {one.proposal.rounds} rounds"
+        runs.append({"run": one.subjects.run, "stands": stands or proposed})
+    if json:
+        sites = [
+            {"site": one.participant.name, "number": one.number,
+             "count": one.participant.count, "struck": one.participant.key in struck}
+            for one in opened.admitted()
+        ]  # fmt: skip
+        emit({"study": name, "fingerprint": opened.invitation.fingerprint, "hub":
+              opened.invitation.hub, "sites": sites, "runs": runs})  # fmt: skip
+        return
+    rows = [["site", "records", ""]]
+    for member in (admission.participant for admission in opened.admitted()):
+        rows.append([member.name, f"{member.count}", "struck off" if member.key in struck else ""])
+    say(
+        f"Study {name}, hub {opened.invitation.hub}, invitation {opened.invitation.fingerprint}",
+        "",
+        table(rows),
+        *([""] if runs else []),
+        *(f"Run {run['run']}: {run['stands']}" for run in runs),
+    )
+
+
+# the owner's commands
+
+
+@site.command("join")
+def join(  # noqa: PLR0913, PLR0917 - one parameter per option
+    invitation: Annotated[Path, typer.Argument(parser=path, help="The file from the coordinator.")],
+    name: Annotated[str, typer.Option(help="The name of the site in the study.")],
+    data: Annotated[Path, typer.Option(parser=path, help="The file of records, CSV or Parquet.")],
+    person_column: PersonColumn = None,
+    renew: Annotated[
+        bool,
+        typer.Option("--renew", help="Of a site that is there: a new request, of another count."),
+    ] = False,
+    out: Out = None,
+    force: Force = False,
+    sites: Sites = None,
+    json: Json = False,
+) -> None:
+    """Join a study: make keys, which stay on this machine, and a request for the coordinator."""
+    file = Path(f"{name}.request") if out is None else out
+    check_free(file, force=force)
+    invited = folders.read_invitation(invitation)
+    if renew:
+        found = folders.open_site(folders.find_site(invited.study, name, sites))
+        joined, request = interruptible(lambda: folders.renew_site(found, data))
+    else:
+        folder = folders.site_folder(invited.study, name, sites)
+        joined, request = interruptible(
+            lambda: folders.join(folder, invited, name, data, person_column)
+        )
+    write_text(request.to_json() + "\n", file)
+    if json:
+        emit({"study": invited.study, "site": name, "folder": str(joined.folder),
+              "request": str(file), "count": request.count, "fingerprint": request.fingerprint,
+              "invitation": invited.fingerprint})  # fmt: skip
+        return
+    unit = "records" if invited.rows_per_person is None else "places for rows of persons"
+    say(
+        f"Site {name} of study {invited.study} in {joined.folder}; its keys stay there",
+        f"Request: {file}, for the coordinator; of {data.name} it holds the count, "
+        f"{request.count:,} {unit}, and no more",
+        "To be compared with the coordinator by telephone:",
+        f"  fingerprint of the invitation  {invited.fingerprint}",
+        f"  fingerprint of the request     {request.fingerprint}",
+    )
+
+
+@site.command("check")
+@takes(ACCOUNT_OPTIONS)
+def check(
+    *,
+    proposal: ProposalFile,
+    data: Data = None,
+    algorithm: Algorithm = None,
+    name: SiteName = None,
+    sites: Sites = None,
+    json: Json = False,
+    **given: Any,
+) -> None:
+    """Derive what a proposal would cost this site and what would leave it; nothing is spent."""
+    signed, opened = _site(proposal, name, sites)
+    methods, source = methods_for(signed, algorithm), opened.source(data)
+    account = _account(given)
+    found = interruptible(
+        lambda: check_proposal(opened, signed, methods, source=source, account=account)
+    )
+    if json:
+        emit(found.values)
+        return
+    say(*found.lines)
+
+
+@site.command("run")
+@takes(ACCOUNT_OPTIONS)
+def run_site(  # noqa: PLR0913 - one parameter per option
+    *,
+    proposal: ProposalFile,
+    data: Data = None,
+    out: ReportFolder = None,
+    force: Force = False,
+    algorithm: Algorithm = None,
+    reproduction: Annotated[
+        int | None,
+        typer.Option(help="A seed of the noise: then the run is a reproduction, not private."),
+    ] = None,
+    agreed: Annotated[
+        str | None, typer.Option(help="Under the observer sum: the code that the owners compared.")
+    ] = None,
+    name: SiteName = None,
+    quiet: Quiet = False,
+    log: Log = None,
+    sites: Sites = None,
+    json: Json = False,
+    **given: Any,
+) -> None:
+    """Accept a proposal and answer its rounds; called again, it resumes the run."""
+    signed, opened = _site(proposal, name, sites)
+    output, methods = Output(out, force, quiet, log, json), methods_for(signed, algorithm)
+    account, default = _account(given), opened.report_folder(signed)
+    output.check(default)
+    agent, key, link = opened.take_part(signed), opened.signing_key(), _link(opened)
+    coordinator = public_key(opened.invitation.key)
+    with events_to(log, quiet=quiet) as events:
+        with _declining(signed, agent, key, link):
+            local = interruptible(
+                lambda: derive(
+                    signed, opened.source(data), agent=agent, coordinator=coordinator,
+                    seed=reproduction, methods=methods,
+                )
+            )  # fmt: skip
+        if local.plan.program.summed:
+            signed.check_agreed(agreed)
+        journal = Journal(opened.journal)
+        for line in remove_stale_keys(journal, but=signed.digest):
+            events.report(line)
+        with _declining(signed, agent, key, link):
+            party = Site(local, journal, key, account=account, report=events.report)
+        started = time.monotonic()
+        outcome = _run(party, link, events, opened.progress_file(signed), output)
+        charged = None
+        if account is not None:
+            charged = Charged(account.name, party.charged_as, *account.around(party.charged_as))
+        report = RunReport(
+            signed=signed, plan=local.plan, outcome=outcome, seconds=time.monotonic() - started,
+            score=_score(local.evaluation, outcome), agent=agent, charged=charged,
+        )  # fmt: skip
+        write_report(report, output, default)
+
+
+@site.command("status")
+def site_status(sites: Sites = None, json: Json = False) -> None:
+    """Show the sites of this machine, and where their runs stand."""
+    folder = folders.sites_folder(sites)
+    files = sorted(folder.glob("*/*/site.json"))
+    values = [_status(folders.open_site(file.parent)) for file in files]
+    if json:
+        emit({"folder": str(folder), "sites": values})
+        return
+    if not values:
+        say(f"There is no site in {folder}")
+    for one in values:
+        say(f"{one['site']} of study {one['study']}, {one['data']}, hub {one['hub']}")
+        for run, stands in one["runs"].items():
+            say(f"  run {run}: {stands}")
+        for line in one["cleared"]:
+            say(f"  {line}")
+
+
+def _status(opened: SiteFolder) -> dict[str, Any]:
+    """Return the state of a site; keys of masks that no run needs are removed."""
+    files, cleared = sorted((opened.folder / "progress").glob("*.json")), []
+    if opened.journal.exists() and any(heads_folder().glob("*.masks")):
+        # a process that is at work on the journal has its lock
+        with suppress(InputError), closing(Journal(opened.journal)) as journal:
+            cleared = remove_stale_keys(journal)
+    runs = {file.stem: stands for file in files if (stands := read_progress(file)) is not None}
+    return {"site": opened.name, "study": opened.invitation.study, "data": opened.facts.data,
+            "hub": opened.invitation.hub, "runs": runs, "cleared": cleared}  # fmt: skip
+
+
+def _site(
+    proposal: Path, name: str | None, sites: Path | None
+) -> tuple[SignedProposal, SiteFolder]:
+    signed = SignedProposal.from_json(read_text(proposal))
+    return signed, folders.open_site(folders.find_site(signed.study, name, sites))
+
+
+def _account(given: dict[str, Any]) -> Account | None:
+    name, folder, *another = (given[option] for option in ACCOUNT_OPTIONS)
+    return None if name is None else Account(name, folder, None, None, *map(bool, another))
+
+
+# a party as a process
+
+
+@dataclass(frozen=True)
+class Output:
+    """What a party shows of a run, and where."""
+
+    out: Path | None  # the folder of the report; None for the default one
+    force: bool
+    quiet: bool
+    log: Path | None
+    json: bool
+
+    def check(self, default: Path) -> None:
+        """Raise `InputError` if the report cannot be written."""
+        check_out(default if self.out is None else self.out, force=self.out is None or self.force)
+
+
+def methods_for(signed: SignedProposal, algorithm: str | None) -> Mapping[str, Method]:
+    """Return the table of methods for a proposal.
+
+    Raises `InputError` if the proposal is for a method of a user that is not named here.
+
+    **Guarantee.** A proposal is data: no module is imported because a proposal names it, unless
+    the user names the same one.
+    """
+    name = signed.proposal.method.name
+    if ":" in name and algorithm != name:
+        raise InputError(
+            f"the proposal is for a method of a user, {name[:100]!r}; --algorithm "
+            f"{name[:100]} imports and runs that code, so add it if you trust it"
+        )
+    if algorithm is not None and algorithm != name:
+        raise InputError(f"the proposal is for {name}; leave --algorithm {algorithm} out")
+    return methods_with(name)
+
+
+def _link(folder: StudyFolder | SiteFolder) -> Link:
+    return Link(folder.invitation.hub, folder.invitation.certificate, folder.nkey())
+
+
+@contextmanager
+def _declining(
+    signed: SignedProposal, agent: int, key: Ed25519PrivateKey, link: Link
+) -> Iterator[None]:
+    """Inform the coordinator if the site cannot begin, so that the others do not wait for it."""
+    try:
+        yield
+    except TaciturnError:
+        decline(signed, agent, key, link)
+        raise
+
+
+def _score(leg: EvaluationLeg | None, outcome: Outcome) -> PrivateScore | None:
+    return None if leg is None or outcome.totals is None else leg.score(outcome.totals)
+
+
+def _run(party: Party, link: Link, events: Events, progress: Path, output: Output) -> Outcome:
+    """Return the outcome of a party; an interrupt ends the process where it can resume."""
+    display = ProgressDisplay(events, progress, quiet=output.quiet)
+    try:
+        outcome = run_party(party, link, Watch(event=events, progress=display))
+    finally:
+        display.leave()
+    if outcome is None:
+        events("interrupted")
+        error_line("stopped; the same command resumes the run", kind="")
+        raise typer.Exit(INTERRUPTED)
+    events("ended", ending=outcome.ending, line=outcome.line)
+    display.end(outcome.ending)
+    return outcome
+
+
+def write_report(report: RunReport, output: Output, default: Path) -> None:
+    """Write the report and show how the run ended; without a model that is an error."""
+    out, certificate, released = output.out, None, report.outcome.model is not None
+    if out is not None:
+        certificate = report.save(out, force=output.force)
+    elif released:
+        out, certificate = default, default / FIRST_CERTIFICATE
+        if not certificate.exists():
+            private_folder(default.parent)
+            certificate = report.save(default, force=True)
+    if output.json:
+        emit(report.values(out))
+    elif released:
+        typer.echo("\n".join(map(printable, report.lines(certificate))))
+    if not released:
+        raise InputError(f"{report.outcome.ending}: {report.outcome.line}")

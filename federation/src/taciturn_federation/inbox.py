@@ -1,0 +1,396 @@
+"""What reaches a party: verified, accepted once, and requested again while it is missing.
+
+A party has no sockets, threads or processes: it takes packets and the time, and returns packets. A
+network may lose, repeat, delay or reorder them.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from typing_extensions import override
+
+from taciturn.errors import InputError, TaciturnError
+from taciturn.kernel.privacy import Certificate
+from taciturn.typing import PyTree
+from taciturn_federation import envelope as env
+from taciturn_federation.agreement import SignedProposal
+from taciturn_federation.envelope import BreachError, Envelope, Kind, Opener, Packet, Signer
+from taciturn_federation.exchange import Exchange, Need
+from taciturn_federation.journal import Journal
+from taciturn_federation.local import Released
+
+Ending = Literal["finished", "abandoned", "refused"]
+
+
+class Outcome(NamedTuple):
+    """How a run ended for a party.
+
+    `ending`: "finished" with a model; "abandoned" by another party, or for want of answers;
+    "refused" by this party.
+    """
+
+    ending: Ending
+    line: str  # what happened and who can mend it, in one line that holds nothing of a record
+    # `(*shape)`; of an abandoned run those so far, if the proposal releases them; else None
+    model: Any = None
+    certificate: Any = None  # `taciturn.kernel.privacy.Certificate`; None without a model
+    centre: Any = None  # as of `Released`, and so are the totals
+    totals: Any = None
+
+    @classmethod
+    def of(
+        cls, ending: Ending, line: str, released: Released | None, certificate: Certificate
+    ) -> Outcome:
+        """Return how a run ended; without a model there is no certificate."""
+        if released is None:
+            return cls(ending, line)
+        weights, centre, totals = released
+        return cls(ending, line, weights, certificate, centre, totals)
+
+
+NOT_STARTED = (
+    "; the run had not started, so nothing was spent: once that is mended, the same command tries "
+    "again"
+)
+
+
+class Progress(NamedTuple):
+    """Where a run stands, in public facts."""
+
+    round: int  # how many rounds this party has finished, of how many
+    rounds: int
+    waiting_for: tuple[str, ...]  # names of those who are waited for
+    seconds: float  # for how long
+
+
+@runtime_checkable
+class Party(Protocol):
+    """What a transport needs to know of a party; only `receive` may block for long."""
+
+    subjects: tuple[str, ...]  # those that it subscribes to; `*` stands for one token
+    outcome: Outcome | None  # how the run ended; None while it goes on
+
+    def start(self, now: float) -> list[Packet]:
+        """Return its first packets. `now` is in seconds, from a clock that only goes forward."""
+        return self.tick(now)
+
+    def receive(self, packet: Packet, now: float) -> list[Packet]:
+        """Return the response to a packet; it may compute a round first."""
+
+    def tick(self, now: float) -> list[Packet]:
+        """Return what it repeats; called about every 0.1 s."""
+
+    def progress(self) -> Progress:
+        """Return where the run stands."""
+        return Progress(0, 0, (), 0.0)
+
+    @property
+    def needed(self) -> bool:
+        """Whether others may still request what it has: its process may not end before."""
+        return self.outcome is None
+
+    def close(self) -> None:
+        """Release journal and lock."""
+
+
+# the longest step counted between two clock readings: the machine slept, or computed; seconds
+_MAX_TICK = 1.0
+RETRY_INTERVAL = 1.0  # between two requests for the same message
+STATUS_INTERVAL = 5.0  # between two progress reports
+BROADCAST_INTERVAL = 0.5  # between two repetitions that all receive
+MAX_BROADCAST_REQUESTS = 8  # at once: the responses serve all who lack the same
+
+
+@dataclass
+class RetryTimer:
+    """Time since the last expected message, and when to request it again.
+
+    Each `tick` adds at most one second, so a machine that was suspended does not time out on
+    waking.
+    """
+
+    elapsed: float = 0.0  # seconds
+    _now: float | None = None
+    _since_request: float = 0.0
+
+    def tick(self, now: float) -> None:
+        """Add the time since the last tick."""
+        if self._now is not None:
+            step = min(max(now - self._now, 0.0), _MAX_TICK)
+            self.elapsed += step
+            self._since_request += step
+        self._now = now
+
+    def reset(self) -> None:
+        """Start again: an expected message arrived."""
+        self.elapsed = self._since_request = 0.0
+
+    def due(self, interval: float = RETRY_INTERVAL) -> bool:
+        """Whether to request again; if so, the next time is an interval later."""
+        if self._since_request < interval:
+            return False
+        self._since_request = 0.0
+        return True
+
+
+def verify_packet(
+    packet: Packet, opener: Opener, subjects: env.Subjects, subscribed: Sequence[str]
+) -> Envelope:
+    """Return the content of a packet.
+
+    Raises `InputError` if the envelope cannot be opened, the party does not subscribe to the
+    subject (a hub may deliver it all the same), or the sender may not publish there.
+    """
+    if not any(env.matches(pattern, packet.subject) for pattern in subscribed):
+        raise InputError(
+            f"ignored a message on subject {packet.subject[:100]!r}: this party is not its "
+            "recipient"
+        )
+    owner = subjects.sender(packet.subject)
+    envelope = opener.open(packet.payload)
+    # a total goes down a tree as its root signed it, from node to node
+    forwarded = envelope.kind == Kind.TOTAL and env.matches(subjects.edge(), packet.subject)
+    if envelope.sender != owner and not forwarded:
+        raise InputError(
+            f"ignored a message of {opener.names[envelope.sender]} on the subject of another party"
+        )
+    return envelope
+
+
+class RunParty(Party):
+    """What site and coordinator of a run share: keys, journal, inbox, timers and error handling.
+
+    `report` is called with each line that the owner should see.
+    """
+
+    def __init__(
+        self,
+        signed: SignedProposal,
+        exchange: Exchange,
+        subjects: tuple[str, ...],
+        journal: Journal,
+        key: Ed25519PrivateKey,
+        report: Callable[[str], None],
+    ) -> None:
+        self.signed, self._exchange, self.subjects = signed, exchange, subjects
+        self._journal, self._report = journal, report
+        self._opener, self._digest = signed.opener, signed.digest
+        self._signer = Signer(signed.run, exchange.agent, key)
+        self._inbox = Inbox(exchange, self._opener, journal)
+        self._waiting, self._now = RetryTimer(), 0.0
+        self._repeated: dict[int, float] = {}
+        self.outcome: Outcome | None = None
+
+    @override
+    def start(self, now: float) -> list[Packet]:
+        self._waiting.tick(now)
+        return self._guarded(self._resume)
+
+    @override
+    def receive(self, packet: Packet, now: float) -> list[Packet]:
+        self._waiting.tick(now)
+        self._now = now
+        try:
+            envelope = verify_packet(packet, self._opener, self._exchange.subjects, self.subjects)
+        except InputError as error:
+            self._report(str(error))
+            return []
+        if envelope.sender == self._exchange.agent:  # a hub may send a party its messages back
+            return []
+
+        def work() -> list[Packet]:
+            env.check_control(envelope, self._opener.names, self._exchange.plan.rounds)
+            return self._dispatch(packet.subject, envelope)
+
+        return self._guarded(work)
+
+    @override
+    def close(self) -> None:
+        self._journal.close()
+
+    @abstractmethod
+    def _resume(self) -> list[Packet]:
+        """Return what is sent at the start of a process, and requested from then on."""
+
+    @abstractmethod
+    def _dispatch(self, subject: str, envelope: Envelope) -> list[Packet]:
+        """Return the response to a verified message of another party."""
+
+    @abstractmethod
+    def _fail(self, line: str, *, breach: bool) -> list[Packet]:
+        """Return what is sent once an error has ended the run; a breach is public."""
+
+    def _may_repeat(self, kind: int) -> bool:
+        """Whether to repeat a message to all now; if so, not again within the interval.
+
+        If every request of A agents were answered to all of them, one slow round would bring A^2
+        messages, and these the next slow round.
+        """
+        last = self._repeated.get(kind)
+        if last is not None and 0 <= self._now - last < BROADCAST_INTERVAL:
+            return False
+        self._repeated[kind] = self._now
+        return True
+
+    def _guarded(self, work: Callable[[], list[Packet]]) -> list[Packet]:
+        """Return the packets of some work, or those that follow from its error."""
+        try:
+            return work()
+        except BreachError as error:
+            return self._fail(str(error), breach=True)
+        except InputError as error:  # the disk is full, say: nothing was sent, and it may go on
+            self._report(str(error))
+            return []
+        except TaciturnError as error:
+            return self._fail(str(error), breach=False)
+        except Exception as error:  # whatever it is, nothing more is answered
+            return self._fail(f"an error in taciturn ({type(error).__name__})", breach=False)
+
+
+# larger numbers occur in no run whose parties keep to its plan
+_USUAL = 1e9
+
+
+class Inbox:
+    """The messages of a run that a party has: those received and not used, and what it sent.
+
+    Other bytes for the same round are a breach, however long ago the first were used: the journal
+    keeps their digest.
+    """
+
+    def __init__(self, exchange: Exchange, opener: Opener, journal: Journal) -> None:
+        self._exchange, self._opener, self._journal = exchange, opener, journal
+        self._run = opener.run.hex()
+        self._held: dict[Need, tuple[Envelope, PyTree]] = {}
+        self._largest: dict[int, float] = {}
+
+    def accept(self, envelope: Envelope) -> tuple[int | None, bool]:
+        """Keep a message; return the round that answered it, if any, and whether it is new.
+
+        Raises `BreachError` if its sender has no message of that round, sent another one before, or
+        the body is not of the shapes that the plan announces.
+        """
+        need = Need(envelope.kind, envelope.sender, envelope.round)
+        name = self._opener.names[envelope.sender]
+        turn = self._exchange.turn_of(need)
+        if turn is None:
+            raise BreachError(
+                f"{name} sent a message of round {envelope.round}, which it has none of in a plan "
+                f"of {self._exchange.plan.rounds} rounds; nothing more is answered"
+            )
+        answered = self._journal.round(self._run, turn)
+        known = self._held[need][0].digest if need in self._held else None
+        if answered is not None:
+            place = self._exchange.inputs_of(turn).index(need)
+            known = answered.inputs[32 * place : 32 * (place + 1)]
+        if known is not None and known != envelope.digest:
+            raise BreachError(
+                f"{name} sent round {envelope.round} twice with different content; nothing more is "
+                "answered, and its owner should look for a second process or a restored journal"
+            )
+        if known is None:
+            body = self._exchange.layout(need).unpack_from(name, envelope.body)
+            self._held[need] = envelope, body
+            size = max(self._largest.get(need.sender, 0.0), env.largest(body))
+            self._largest[need.sender] = size
+        return None if answered is None else turn, known is None
+
+    def missing(self, needs: Sequence[Need]) -> tuple[Need, ...]:
+        """Return what has not arrived."""
+        return tuple(need for need in needs if self.find(need) is None)
+
+    def requests(self, needs: Sequence[Need], signer: Signer, turn: int) -> list[Packet]:
+        """Return requests for messages; of those that all parties receive, only a few at once."""
+        to_all, packets, broadcast = self._exchange.subjects.ask(signer.sender), [], 0
+        for need in needs:
+            subject = self._exchange.request_subject(need)
+            broadcast += subject == to_all
+            if subject != to_all or broadcast <= MAX_BROADCAST_REQUESTS:
+                values = {"kind": int(need.kind), "sender": need.sender, "round": need.round}
+                payload = signer.seal_values(Kind.RESEND_REQUEST, turn, values)
+                packets.append(Packet(subject, payload))
+        return packets
+
+    def find(self, need: Need) -> Envelope | None:
+        """Return a message that was received and not used, or sent by this party; None if none."""
+        if need.sender != self._exchange.agent:
+            return self._held[need][0] if need in self._held else None
+        names = {Kind.PUBLIC: f"public.{need.round}", Kind.FINAL: "final"}
+        if need.kind in names:
+            payload = self._journal.get(self._run, names[need.kind])
+        else:
+            row = self._journal.round(self._run, need.round)
+            payload = None if row is None else row.message
+        return Envelope.parse(payload) if payload else None
+
+    def envelopes(self, needs: Sequence[Need]) -> list[Envelope]:
+        """Return messages that are all there."""
+        found = [self.find(need) for need in needs]
+        return [one for one in found if one is not None]
+
+    def digests(self, needs: Sequence[Need]) -> list[bytes]:
+        """Return the digests of bodies, 32 bytes each."""
+        return [one.digest for one in self.envelopes(needs)]
+
+    def bodies(self, needs: Sequence[Need]) -> list[PyTree]:
+        """Return bodies, read."""
+        return [
+            self._held[need][1] if need in self._held
+            else self._exchange.layout(need).unpack(self.envelopes([need])[0].body)
+            for need in needs
+        ]  # fmt: skip
+
+    def discard(self, needs: Sequence[Need]) -> None:
+        """Drop messages that were used; their digests are in the journal."""
+        for need in needs:
+            self._held.pop(need, None)
+
+    def loudest(self) -> str | None:
+        """Return the name of who sent the largest number; None if all are of a usual size."""
+        if max(self._largest.values(), default=0.0) < _USUAL:
+            return None
+        return self._opener.names[max(self._largest, key=lambda sender: self._largest[sender])]
+
+
+def check_heads(envelope: Envelope, opener: Opener, head: bytes) -> None:
+    """Raise `BreachError` unless every site signed the same head."""
+    opened = _enclosed(envelope, "heads", opener)
+    heads = {one.sender: one.transcript for one in opened if one.kind == Kind.HEAD}
+    names = opener.names
+    missing = [names[agent] for agent in opener.agents if agent not in heads]
+    other = [names[agent] for agent, other_head in heads.items() if other_head != head]
+    if missing or other:
+        what = "signed no head" if missing else "received something else than this site"
+        raise BreachError(
+            f"{', '.join(missing or other)} {what}, so {names[envelope.sender]} may have sent "
+            "sites different values: no model is accepted; compare notes by telephone"
+        )
+
+
+def acceptances_of(start: Envelope, opener: Opener) -> list[Envelope]:
+    """Return the acceptances with which a run starts, in the order of the agents.
+
+    Raises `BreachError` if they are not the signed acceptance of every site.
+    """
+    opened = _enclosed(start, "acceptances", opener)
+    accepted = [one for one in opened if one.kind == Kind.ACCEPTANCE]
+    if [one.sender for one in accepted] != list(opener.agents):
+        raise BreachError(
+            "the coordinator started the run without the signed acceptance of every site; ask the "
+            "coordinator to run the study again"
+        )
+    return accepted
+
+
+def _enclosed(envelope: Envelope, what: str, opener: Opener) -> list[Envelope]:
+    """Return the envelopes that the coordinator encloses in one of its messages."""
+    try:
+        return [opener.open(bytes.fromhex(text)) for text in envelope.values[what]]
+    except ValueError as error:
+        name = opener.names[envelope.sender]
+        raise BreachError(f"{name} handed on what no site signed: {error}") from None
