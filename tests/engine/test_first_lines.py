@@ -166,6 +166,25 @@ def test_a_method_of_ones_own_is_one_class_with_one_step(problem, owners):
     assert 0 <= gap < 0.01 * (start - optimum)
 
 
+def test_a_schedule_may_be_a_list_and_has_a_value_for_each_round(problem, owners):
+    class Halved(taciturn.ServerMethod):
+        length = 3
+
+        def schedule(self, spec, rounds, noise):
+            return {"step": [0.5] * self.length}
+
+        def step(self, model, gradient, turn):
+            return model - turn.values["step"] * gradient
+
+    class Short(Halved):
+        length = 1
+
+    planned = short(problem, owners, method=Halved, rounds=3)
+    assert planned.schedules["step"].tolist() == [0.5] * 3
+    with pytest.raises(InputError, match=r"schedule 'step' has shape \(1,\); give \(3,\)"):
+        short(problem, owners, method=Short, rounds=3)
+
+
 def test_a_function_may_bring_its_own_questions(problem, owners):
     def mine(problem):
         return Composition(NoisyGradient(problem), (Gradient(problem.loss, 0.25),))

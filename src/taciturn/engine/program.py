@@ -195,8 +195,9 @@ def drafted(
             f"noise of scale {largest:.3g} is beyond the range of {precision}; give the records a "
             "smaller unit, a smaller clip, or a larger budget"
         )
-    schedule = functools.partial(design.algorithm.schedule, design.spec, noise=noise)
-    schedules = design.network.all_rounds(len(questions), schedule)
+    schedules = design.network.all_rounds(
+        len(questions), lambda rounds: _schedules(design, rounds, noise)
+    )
     asked = design.network.asked(questions)
     different = folded(asked)  # length 1 along axes of equal rounds or questions, to save memory
     numbers = np.broadcast_to(different, (len(asked), *different.shape[1:]))
@@ -335,3 +336,16 @@ def traffic_of(program: Program) -> Traffic:
         sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(tree)) for tree in shapes_of(program)
     )
     return program.network.traffic(message, inbox, program.rounds)
+
+
+def _schedules(design: Design, rounds: int, noise: Noise) -> dict[str, HostArray]:
+    """Return the schedules of a method as arrays; `InputError` for one of another length."""
+    given = design.algorithm.schedule(design.spec, rounds, noise)
+    values = {name: np.asarray(value) for name, value in given.items()}
+    for name, value in values.items():
+        if value.shape not in {(rounds,), (design.spec.agents, rounds)}:
+            raise InputError(
+                f"the schedule {name!r} has shape {value.shape}; give ({rounds},), a value for "
+                f"each round, or ({design.spec.agents}, {rounds}), one for each agent too"
+            )
+    return values
