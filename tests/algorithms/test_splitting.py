@@ -135,10 +135,8 @@ def rate(algorithm, schedules, x, variance=0.0):
 # law 7; with batches of all records in `test_every_method`
 
 
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(n, marks=() if n == "fused-lasso" else pytest.mark.slow) for n in STRUCTURES],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", STRUCTURES)
 def test_without_noise_every_structure_reaches_the_conic_optimum_at_the_proved_rate(name):
     problem, (optimum, x) = STRUCTURES[name], best(name)
     for smoothing in (0.0, 2.0):

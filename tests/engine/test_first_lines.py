@@ -202,6 +202,7 @@ def test_a_loss_needs_no_slope(owners):
     assert not np.array_equal(without.model, np.zeros(30))
 
 
+@pytest.mark.slow
 def test_compare_measures_what_single_runs_are(problem, owners):
     table = taciturn.compare(
         problem, owners, ["noisy-gradient", Plain], epsilons=[1.0, 4.0], delta=1e-4, rounds=5,

@@ -43,6 +43,7 @@ def test_the_curves_of_a_run_are_a_table_by_round(shards):
     assert "models" in repr(full)
 
 
+@pytest.mark.slow
 def test_a_training_is_shown_in_ten_lines_with_its_test_curves():
     training = trained(made())[1]
     lines = repr(training).splitlines()

@@ -89,7 +89,11 @@ def directly(loss, x, y, w, centre):
 
 @pytest.mark.parametrize("on_grid", [True, pytest.param(False, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
-    "name", ["logistic", "formed rows", pytest.param("three classes", marks=pytest.mark.slow)]
+    "name",
+    [
+        "logistic",
+        *(pytest.param(n, marks=pytest.mark.slow) for n in ("formed rows", "three classes")),
+    ],
 )
 def test_the_answer_is_the_gradient_on_rows_around_the_centre(name, on_grid):
     oracle, loss = QUESTIONS[name]

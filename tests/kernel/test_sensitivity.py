@@ -342,12 +342,11 @@ def test_a_question_with_a_fault_exceeds_its_bound_in_the_same_search(name):
     assert np.nanmax(short) > 1.2 * bound(case, ReplaceOne())
 
 
-@pytest.mark.parametrize("name", ["gradient, logistic", "proximal, logistic", "proximal, huber"])
-def test_targets_outside_the_losss_domain_cannot_break_the_bound(name):
-    """Lipschitz constant and smoothness are enforced, not believed: here targets of +-1000."""
-    case = CASES[name]._replace(far=1000.0)
+def test_targets_outside_the_losss_domain_cannot_break_the_bound():
+    """The Lipschitz constant is enforced, not believed: here with targets of +-1000."""
+    case = CASES["gradient, logistic"]._replace(far=1000.0)
     short, _ = moved(case)[ReplaceOne()]
-    assert np.all(short <= bound(case, ReplaceOne()) * (1 + 1e-9) + case.slack)
+    assert np.all(short <= bound(case, ReplaceOne()) * (1 + 1e-9))
 
 
 def test_an_active_constraint_hides_some_of_the_change():

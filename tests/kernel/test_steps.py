@@ -11,6 +11,7 @@ from scipy import optimize
 
 from conftest import make_shards, packed
 from taciturn.algorithms import ADMM, at_agents
+from taciturn.audit import replace_record
 from taciturn.errors import InputError, PrivacyError
 from taciturn.kernel.privacy import (
     Adjacency,
@@ -101,6 +102,23 @@ def test_the_step_solves_its_optimality_condition_to_the_certified_residual(
     assert np.max(np.abs(slope(truth))) < 1e-10
     oracle = step_of(Problem(loss, regulariser), clip)
     np.testing.assert_allclose(answer(oracle, shards, v), truth, rtol=0, atol=1e-8)
+
+
+@pytest.mark.parametrize("loss", [Logistic(), HuberHinge(0.5)])
+def test_targets_outside_the_losss_domain_cannot_break_the_bound_of_the_step(loss):
+    """The smoothness is enforced, not believed: a target of 1000 would make it 10^6 times that."""
+    oracle = ProximalStep(plain(loss), 1.0, 0.5, 1.0)
+    most, limit, solve = 0.0, 2 / 20 / 0.5, jax.jit(oracle.exact)
+    for seed in range(60):
+        draw = np.random.default_rng(seed)
+        x, y = draw.standard_normal((21, 2)), 1000 * np.sign(draw.standard_normal(20))
+        x /= 1.000001 * np.linalg.norm(x, axis=1, keepdims=True)
+        first = packed(x[:20], y, [np.arange(20)])
+        second = replace_record(first, 0, 0, x[20], -y[0])
+        v, count = jnp.asarray(0.1 * draw.standard_normal(2)), jnp.asarray(20.0)
+        one, two = (solve(s.shard(0), count, Centre(v)) for s in (first, second))
+        most = max(most, float(jnp.linalg.norm(one - two)))
+    assert most <= limit * (1 + 1e-9)
 
 
 def test_a_regulariser_at_the_agents_lowers_the_bound_by_its_strong_convexity():

@@ -47,7 +47,7 @@ PAIRS = [
     *((network, "full") for network in NETWORKS), *(("star", batches) for batches in BATCHES),
     ("updates", "coins"), ("gossip", "fixed"), ("relay", "places"),
 ]  # fmt: skip
-QUICK = ("star", "full"), ("relay", "places")
+QUICK = (("relay", "places"),)
 CASES = [
     pytest.param(*pair, marks=() if pair in QUICK else pytest.mark.slow)
     for pair in dict.fromkeys(PAIRS)

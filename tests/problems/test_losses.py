@@ -224,7 +224,7 @@ class Costly(MarginLoss):
 
 
 @pytest.mark.parametrize(("loss", "weights"), [*WEIGHTED, (Costly(), (0.25, 1.0))])
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("dtype", ["float32", pytest.param("float64", marks=pytest.mark.slow)])
 def test_value_and_coefficient_are_those_of_the_loss_times_the_weight_of_the_class(
     loss, weights, dtype
 ):
@@ -266,6 +266,7 @@ def test_a_weight_that_single_precision_cannot_hold_is_rounded_down():
     assert float(-ours.coefficient(one, jnp.array([1.0]))[0]) <= 0.9
 
 
+@pytest.mark.slow
 def test_no_record_moves_a_weighted_gradient_beyond_its_bound():
     assert check_oracle(Gradient(ClassWeighted(Logistic(), (0.25, 1.0)), 0.5), trials=500).passes
 
