@@ -417,7 +417,7 @@ def good_values(draw):
 
 
 def odd_values(draw):
-    """Return the cells of a record of which one or two are odd_values."""
+    """Return the cells of a record of which one or two are odd."""
     cells = good_values(draw)
     for name in draw.sample(list(cells), draw.randrange(1, 3)):
         cells[name] = draw.choice(ODD_VALUES)
