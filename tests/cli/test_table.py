@@ -213,11 +213,11 @@ def test_predictions_do_not_replace_a_file_unless_forced(taciturn_, refused, rep
     assert out.read_text() == "mine"
     assert taciturn_("predict", model, table, "--out", out, "--force").code == 0
     assert out.read_text() == printed.out
+    assert "cannot be written" in refused("predict", model, table, "--out", tmp_path / "no" / "p")
     write(table, ["age", "town", "ward"], [["30", "a", "w"]])
     kept = taciturn_("predict", model, table, "--keep", "ward", "--ignore-extra").out
     assert kept.splitlines()[1].startswith("w,")
     assert "nothing is known of the column 'ward'" in refused("predict", model, table)
-    assert "cannot be written" in refused("predict", model, table, "--out", tmp_path / "no" / "p")
 
 
 def messy(path, rows=120):

@@ -162,7 +162,7 @@ def test_test_records_are_encoded_alike():
     x, y = dealt_records()
     owners = taciturn.deal(x, y, agents=2, bounds=RANGES, test=(x[:5], y[:5]))
     np.testing.assert_array_equal(owners.test_features, owners.features[:5])
-    assert "5 test dealt_records" in repr(owners)
+    assert "5 test records" in repr(owners)
 
 
 @pytest.mark.parametrize(

@@ -42,14 +42,15 @@ def imported(*folders: str) -> set[str]:
     """Return the packages that the Python files of some folders import."""
     files = [file for folder in folders for file in (ROOT / folder).rglob("*.py")]
     local = {file.stem for file in files}
-    names = {name for file in files for name in imports(file.read_text())}
+    names = {name for file in files for name in imports(file)}
     foreign = names - set(sys.stdlib_module_names) - local
     return {PACKAGES.get(name, name).lower().replace("_", "-") for name in foreign} - HERE
 
 
-def imports(code: str) -> set[str]:
+@functools.cache
+def imports(file: Path) -> set[str]:
     names = set()
-    for node in ast.walk(ast.parse(code)):
+    for node in ast.walk(ast.parse(file.read_text())):
         if isinstance(node, ast.Import):
             names |= {alias.name.split(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:

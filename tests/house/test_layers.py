@@ -4,6 +4,7 @@ import ast
 import importlib
 import pkgutil
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -75,7 +76,12 @@ FILES = [
 ]
 
 
-TREES = {path: ast.parse(path.read_text()) for path in FILES}
+@cache
+def tree_of(path):
+    return ast.parse(path.read_text())
+
+
+TREES = {path: tree_of(path) for path in FILES}
 
 
 def test_no_import_points_up():
@@ -200,7 +206,7 @@ def reaching_in(tree, allowed=frozenset()):
 def test_an_extension_rests_on_the_public_interface_of_the_core(package):
     allowed = ENGINE if package is taciturn_federation else frozenset()
     for path in files_of(package):
-        assert list(reaching_in(ast.parse(path.read_text()), allowed)) == [], path
+        assert list(reaching_in(tree_of(path), allowed)) == [], path
 
 
 @pytest.mark.parametrize(
@@ -228,7 +234,7 @@ def test_the_verifier_shares_no_line_with_the_library_and_is_read_in_an_evening(
 
 def imported_packages(path):
     """The top-level packages that a file imports."""
-    return {module.partition(".")[0] for module, _ in imported_names(ast.parse(path.read_text()))}
+    return {module.partition(".")[0] for module, _ in imported_names(tree_of(path))}
 
 
 def test_no_package_imports_one_that_it_may_not():
@@ -255,7 +261,7 @@ def test_no_import_points_up_in_power_flow(room):
     files = [*package.glob(f"{room}/*.py"), *package.glob(f"{room}.py")]
     assert files
     for path in files:
-        assert rising_in_power(room, ast.parse(path.read_text())) == [], path
+        assert rising_in_power(room, tree_of(path)) == [], path
     assert rising_in_power("conic", ast.parse(f"from taciturn_power.{room} import x")) == (
         [] if room == "conic" else [room]
     )
@@ -298,7 +304,7 @@ def test_files_and_functions_stay_short():
     for path in [*FILES, *(path for package in EXTENSIONS for path in files_of(package))]:
         text = path.read_text()
         assert text.count("\n") < 800, path
-        for node in ast.walk(ast.parse(text)):
+        for node in ast.walk(tree_of(path)):
             if isinstance(node, ast.FunctionDef):
                 body = node.body[1:] if ast.get_docstring(node) else node.body
                 size = body[-1].end_lineno - body[0].lineno + 1 if body else 0

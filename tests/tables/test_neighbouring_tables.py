@@ -232,7 +232,7 @@ def test_one_record_of_a_file_of_text_changes_no_other(way, known, tmp_path):
     draw = random.Random(way)
     bases, changed = files_of_text(draw, way)
     read = reader(tmp_path / "t.csv", known, **WAYS[way][0])
-    found = fuzzed(read, bases, cases_of_text(draw, way, changed, 40))
+    found = fuzzed(read, bases, cases_of_text(draw, way, changed, 60))
     assert set(found) == {"same", "refused"}, found
     assert min(found.values()) > 5
 
@@ -417,7 +417,7 @@ def good_values(draw):
 
 
 def odd_values(draw):
-    """Return the cells of a record of which one or two are odd_values."""
+    """Return the cells of a record of which one or two are odd."""
     cells = good_values(draw)
     for name in draw.sample(list(cells), draw.randrange(1, 3)):
         cells[name] = draw.choice(ODD_VALUES)
@@ -475,7 +475,7 @@ def test_one_record_of_a_parquet_file_changes_no_other(way, facts, tmp_path):
     files, bases = stored_pair(draw, way)
     read = reader(tmp_path / "t.parquet", facts)
     found = fuzzed(
-        read, bases, cases_of_storage(draw, files, way, (odd_values(draw) for _ in range(25)))
+        read, bases, cases_of_storage(draw, files, way, (odd_values(draw) for _ in range(40)))
     )
     assert set(found) == {"same", "refused"}, found
     assert min(found.values()) > 1

@@ -5,8 +5,8 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from scipy.special import expit, ndtri
-from scipy.stats import chisquare, norm
+from scipy.special import ndtri
+from scipy.stats import chisquare
 
 from taciturn.calibration import rate_of_choice
 from taciturn.errors import InputError
@@ -81,12 +81,3 @@ def test_no_test_of_a_choice_beats_its_mu_and_one_attains_it(relation, mu):
     assert 0.999 * mu <= found <= mu * (1 + 1e-9)
     # planted: a rate that takes a replaced term for one that is left out
     assert worst(relation, 2 * rate) > 1.3 * mu
-
-
-def test_the_hazard_rates_at_a_point_and_its_negative_grow_together_away_from_0():
-    x = np.linspace(0, 30, 30_001)
-    hazard = np.exp(norm.logpdf(x) - norm.logsf(x)) + np.exp(norm.logpdf(x) - norm.logcdf(x))
-    assert np.all(np.diff(hazard) > 0)
-    logits = np.linspace(-8, 8, 2001)
-    widths = ndtri(expit(logits + 0.7)) - ndtri(expit(logits - 0.7))
-    assert np.argmax(widths) == 1000
