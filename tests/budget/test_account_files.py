@@ -386,6 +386,7 @@ BELIEVED = {
 }  # fmt: skip
 
 
+@pytest.mark.unchecked  # the rules of an account, and not those of its annotations
 def test_a_chain_that_breaks_a_rule_is_refused_whatever_its_digests_and_head(copied):
     forged = Forged(copied)
     forgeries = list_forgeries(forged.contents)

@@ -145,7 +145,7 @@ def test_threads_that_read_accounts_at_once_do_not_stop_one_another(monkeypatch)
     finished, interval = [], sys.getswitchinterval()
 
     def read():
-        for one in first * 40:
+        for one in first * 12:
             balances.read_state(one.content["name"], [one])
         finished.append(1)
 

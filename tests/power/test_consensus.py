@@ -151,6 +151,7 @@ def test_only_a_change_of_the_target_can_be_planned_with_noise(question):
             assert np.all(np.isinf(bound.value))
 
 
+@pytest.mark.slow
 def test_a_moved_feature_moves_the_gradient_beyond_the_bound_of_a_moved_target():
     """Why the bound holds under no relation in which a whole record may move."""
     shards, spec, _ = problem(OVERLAPPING, 5)

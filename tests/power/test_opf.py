@@ -47,6 +47,7 @@ def study():
     return solve_opf(NET, proposal_of(beta=0.01), seed=1)
 
 
+@pytest.mark.slow
 def test_replay_of_one_question_keeps_its_bound_and_saturates_it():
     plan = plan_demand(NET, ZONES, hide="bus", **BUDGET)
     rows = plan.terms.adjacency.rows_per_person

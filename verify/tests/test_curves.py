@@ -133,6 +133,7 @@ def estimate(sample, times, epsilon, count=4000):
     return mean, math.sqrt(math.fsum((v - mean) ** 2 for v in values)) / count
 
 
+@pytest.mark.slow
 def test_poisson_batches_agree_with_monte_carlo():
     u, q, times, epsilon = 1.0, 0.2, 10, 0.7
 
