@@ -96,10 +96,16 @@ def test_the_model_of_an_abandoned_run_is_released_only_if_the_proposal_said_so(
 
 
 def test_more_privacy_loss_than_the_account_has_is_no_acceptance(star, tmp_path):
-    account, plan = open_accounts(star, guarantee=(1.2, 1e-2))[0], star.signed.proposal.plan()
-    reservation = account.reserve(charge_for(plan, 0, range(6)), purpose_of(plan, "other"))
-    reservation.begin()
-    reservation.close(released=True)
+    account, plan = open_accounts(star, guarantee=(2.0, 1e-2))[0], star.signed.proposal.plan()
+
+    def spend():
+        for _ in range(200):
+            reservation = account.reserve(charge_for(plan, 0, range(6)), purpose_of(plan, "other"))
+            reservation.begin()
+            reservation.close(released=True)
+
+    with pytest.raises(InputError, match="epsilon"):
+        spend()
     with pytest.raises(InputError, match="epsilon"):
         site_of(star, 0, tmp_path, seed=None, account=account)
     assert Journal(tmp_path / "site0.journal").run(star.signed.digest) is None

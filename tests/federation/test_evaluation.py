@@ -277,7 +277,10 @@ def test_an_answer_that_was_forgotten_is_seen_by_the_witness(study, tmp_path):
     hub = meet(study, tmp_path, seed=None, spoil=changing(study, Kind.HEADS, lambda _: None))
     hub.run(until=lambda: len(scores_seen(hub)) == 3)
     hub.kill(1)
+    stored = Journal.round
+    last_round = mock.patch.object(Journal, "last_round", lambda j, run: stored(j, run, ROUNDS))
     with (
+        last_round,
         mock.patch.object(Journal, "round", return_value=None),
         mock.patch.object(Journal, "add", return_value=None),
     ):
@@ -303,15 +306,14 @@ def test_killed_after_it_signed_its_head_a_site_ends_with_the_model(tmp_path, ne
 
 @pytest.mark.slow
 def test_a_site_that_sends_two_answers_is_refused(evaluated, tmp_path):
-    hub = meet(evaluated, tmp_path)
-
-    def lying(envelope):
+    def lying(sender, receiver, packet):
+        envelope = evaluated.signed.opener.open(packet.payload)
+        if (sender, receiver, envelope.kind) != (1, 0, Kind.SCORE):
+            return [(0.0, packet)]
         lie = signer_of(evaluated, 1).seal(Kind.SCORE, ROUNDS, changed(envelope.body))
-        hub.later.append((hub.now, 0, hub.seen[-1][1]._replace(payload=envelope.payload)))
-        return lie
+        return [(0.0, packet._replace(payload=lie)), (0.0, packet)]
 
-    hub.spoil = changing(evaluated, Kind.SCORE, lying, sender=1, receiver=0)
-    hub.run(seconds=20)
+    hub = meet(evaluated, tmp_path, spoil=lying).run(seconds=20)
     check_ended(hub, 0, "refused", "sinai sent round 3 twice")
     assert hub.outcome("coordinator").ending == "abandoned"
 
