@@ -131,6 +131,9 @@ class ByPlace(Supply):
         agents = self._turns.agent - self._turns.agent.min()
         self._turns = self._turns._replace(agent=agents)
 
+    def check_used(self, drawn):
+        """Nothing: a run refuses such noise, and here an adversary is to find it."""
+
 
 def noise_of_two_processes(supply):
     """The noise of four agents under one key, two of them drawn by each of two processes."""
