@@ -178,8 +178,6 @@ QUICK_SETS = {
     "test_a_batch_of_all_records_is_the_mean_over_them_also_for_larger_agents": 1,
     "test_a_broken_oracle_is_seen": 0,
     "test_a_centre_that_is_mostly_noise_is_warned_of": 0,
-    "test_a_coordinator_killed_after_the_end_tells_it_to_all_who_missed_it": 0,
-    "test_a_coordinator_that_lost_everything_has_the_rounds_said_again": 0,
     "test_a_dependency_that_nothing_imports_is_caught": 0,
     "test_a_fact_read_off_the_records_warns_and_makes_the_certificate_conditional": 1,
     "test_a_failed_write_leaves_what_was_there_before": 2,
