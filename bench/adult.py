@@ -8,7 +8,7 @@ import numpy as np
 
 from taciturn.algorithms import DPADMM
 from taciturn.datasets import load, split
-from taciturn.engine import behind_the_door
+from taciturn.engine import records_for_door
 from taciturn.engine.planning import Plan
 from taciturn.kernel.door import Private
 from taciturn.kernel.records import Shards, pack
@@ -57,7 +57,7 @@ def bench_of(name: str, shards: Shards, precision: Precision, *, epsilon: float)
         epsilon=epsilon, delta=1e-5, algorithm=name, clip=CLIP, rounds=ROUNDS, precision=precision
     )
     made = propose(facts, shards.counts, request).plan()
-    return Bench(made, shards, behind_the_door(made, shards))
+    return Bench(made, shards, records_for_door(made, shards))
 
 
 def numpy_loop(bench: Bench) -> np.ndarray:

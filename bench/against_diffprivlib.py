@@ -38,7 +38,7 @@ from pathlib import Path
 import numpy as np
 
 from taciturn.datasets import load, split
-from taciturn.kernel.records import within_norm
+from taciturn.kernel.records import clip_rows
 from taciturn.training import Request, train_on
 
 NAMES = ("breast_cancer", "digits")
@@ -94,7 +94,7 @@ def _theirs(python: str, folder: Path) -> dict[str, list[float]]:
         for seed in SEEDS:
             parts = split(load(name, interval="unit"), seed=seed)
             for index, part in enumerate(parts):
-                rows = within_norm(part, 1.0, "float64") if part.ndim == 2 else part
+                rows = clip_rows(part, 1.0, "float64") if part.ndim == 2 else part
                 arrays[f"{name}/{seed}/{index}"] = rows
     np.savez(folder / "splits.npz", **arrays)  # type: ignore[arg-type]
     script = Path(__file__).with_name("diffprivlib_side.py")

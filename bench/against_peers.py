@@ -34,7 +34,7 @@ import jax
 import numpy as np
 
 from taciturn.datasets import load, split
-from taciturn.engine import behind_the_door, reproduction, simulate
+from taciturn.engine import records_for_door, reproduction, simulate
 from taciturn.kernel.records import Shards, pack
 from taciturn.problems import contiguous_partition
 from taciturn.training import DataFacts, NetworkRequest, Request, propose
@@ -120,7 +120,7 @@ def _ours(shards: Shards, name: str, epsilon: float) -> tuple[np.ndarray, float]
         network=network,
     )  # fmt: skip
     plan = propose(facts, shards.counts, request).plan()
-    program, private = plan.program, behind_the_door(plan, shards)
+    program, private = plan.program, records_for_door(plan, shards)
     drawn = reproduction(program, private, 0)
     models = simulate(program, *drawn, keep=frozenset({"models"}))[1].models
 

@@ -15,7 +15,7 @@ import numpy as np
 
 import taciturn_power as power
 from bench.clock import fresh_process
-from taciturn.engine import behind_the_door, reproduction, simulate
+from taciturn.engine import records_for_door, reproduction, simulate
 
 NOTHING: frozenset[str] = frozenset()
 LARGE = "power/matpower/case1354pegase.m"
@@ -50,7 +50,7 @@ def rounds_of(case: str, rounds: int) -> dict[str, float]:
         made = power.grid(power.relax(net), power.chosen_zones(net, None))
     settings = power.Settings("demand", rounds, updates=1)
     plan = power.plan_grid(made, settings, beta=0.01, epsilon=1.0, delta=0.01)
-    private = behind_the_door(plan, made.shards)
+    private = records_for_door(plan, made.shards)
     seconds, inside = [], []
     for _ in range(6):
         _Timed.seconds, started = 0.0, time.perf_counter()

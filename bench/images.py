@@ -9,7 +9,7 @@ import numpy as np
 
 from bench.clock import alternating, matrix_rate, read_bandwidth
 from taciturn.algorithms import LinearisedADMM
-from taciturn.engine import behind_the_door, reproduction, simulate, sweep
+from taciturn.engine import records_for_door, reproduction, simulate, sweep
 from taciturn.engine.planning import Plan, plan
 from taciturn.kernel.privacy import Adjacency, Messages, ReplaceOne, Terms
 from taciturn.kernel.questions import Gradient
@@ -38,7 +38,7 @@ def gradient_rounds() -> dict[str, float]:
     shards = _shards()
     plans = [_plan(shards, epsilon) for epsilon in (0.1, 0.5, 1.0, 5.0)]
     programs, first = [one.program for one in plans], plans[2].program
-    private = behind_the_door(plans[0], shards)
+    private = records_for_door(plans[0], shards)
 
     def alone() -> None:
         drawn = reproduction(first, private, 0)

@@ -9,7 +9,7 @@ import numpy as np
 from bench.clock import alternating, read_bandwidth
 from taciturn.algorithms import NIDS, RECAL, Algorithm
 from taciturn.datasets import load, split
-from taciturn.engine import Network, behind_the_door, reproduction, simulate
+from taciturn.engine import Network, records_for_door, reproduction, simulate
 from taciturn.engine.planning import plan
 from taciturn.kernel.privacy import Adjacency, Messages, ReplaceOne, Terms
 from taciturn.kernel.questions import Gradient
@@ -66,7 +66,7 @@ def _runner(
         Terms(1.0, 1e-5, Adjacency(ReplaceOne(), "record"), Messages()),
         rounds=rounds, precision="float32", network=network,
     )  # fmt: skip
-    private = behind_the_door(made, shards)
+    private = records_for_door(made, shards)
 
     def run() -> None:
         drawn = reproduction(made.program, private, 0)

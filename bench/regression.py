@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from sklearn.datasets import load_diabetes
 
-from taciturn.engine import behind_the_door, sweep
+from taciturn.engine import records_for_door, sweep
 from taciturn.engine.planning import Plan
 from taciturn.kernel.privacy import Messages, Observer, Sum
 from taciturn.kernel.records import Shards, pack
@@ -171,7 +171,7 @@ def _plan(name: str, shards: Shards, observer: Observer, epsilon: float) -> Plan
 
 def _excess(plans: list[Plan], shards: Shards, seed: int) -> np.ndarray:
     """Return the objective of every plan at every draw of the noise, `(plans, noises)`."""
-    programs, private = [one.program for one in plans], behind_the_door(plans[0], shards)
+    programs, private = [one.program for one in plans], records_for_door(plans[0], shards)
     seeds = range(seed * NOISES, (seed + 1) * NOISES)
     models, _ = sweep(programs, private, seeds=seeds, keep=frozenset())
     flat = models.reshape(-1, models.shape[-1])

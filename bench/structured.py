@@ -15,7 +15,7 @@ import numpy as np
 from bench.clock import alternating, median_seconds, read_bandwidth
 from taciturn.algorithms import SADMM
 from taciturn.datasets import load, split
-from taciturn.engine import behind_the_door, reproduction, simulate, sweep
+from taciturn.engine import records_for_door, reproduction, simulate, sweep
 from taciturn.engine.planning import Plan, plan
 from taciturn.kernel.door import Private
 from taciturn.kernel.privacy import Adjacency, Messages, ReplaceOne, Terms
@@ -119,7 +119,7 @@ def made(
         rounds=steps or round(2 * records / batch),
         precision="float32",
     )
-    return Case(planned, shards, behind_the_door(planned, shards), structure)
+    return Case(planned, shards, records_for_door(planned, shards), structure)
 
 
 def all_budgets(shards: Shards) -> Callable[[], None]:

@@ -114,7 +114,7 @@ def lattice_share(multiplier: float, width: float, *, poisson: bool) -> float:
     return (4 if poisson else 2) * width * multiplier / min(fineness, _MOST_SCALE)
 
 
-def budget_left(
+def budget_after_lattice(
     epsilon: float, delta: float, *, values: int, law: privacy.Law
 ) -> tuple[float, float]:
     """Return the epsilon and delta that remain for the curve of rounded noise.
@@ -125,7 +125,7 @@ def budget_left(
     """
     once = privacy.eta1(values, privacy.LEAST_SCALE, law)
     left = epsilon - (once + privacy.eta2(values, privacy.LEAST_SCALE, law, epsilon))
-    remaining = privacy.delta_left(delta, once)
+    remaining = privacy.remaining_delta(delta, once)
     if left <= 0 or remaining <= 0:
         raise InputError(
             f"{values} numbers on a lattice cannot be answered within epsilon {epsilon:g} at delta "

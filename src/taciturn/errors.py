@@ -65,7 +65,7 @@ def reason(error: BaseException) -> str:
     return str(error) if isinstance(error, TaciturnError) else type(error).__name__
 
 
-def no_bounds(table: str, target: str) -> str:
+def missing_bounds_text(table: str, target: str) -> str:
     """Return the error text for a table without a bounds file."""
     return (
         "no bounds file is given: how much noise a record needs must follow from public ranges "
@@ -75,20 +75,20 @@ def no_bounds(table: str, target: str) -> str:
     )
 
 
-def install_with(part: str) -> str:
+def install_command(part: str) -> str:
     """Return the command that installs a part of this repository, a folder with its extra if any.
 
     It names the clone, since no package index has the parts yet.
 
     Examples
     --------
-    >>> install_with("power")
+    >>> install_command("power")
     "in a clone of this repository: pip install -e './power'"
     """
     return f"in a clone of this repository: pip install -e './{part}'"
 
 
-def told_anew(
+def reraise_clean(
     work: Callable[[], T],
     kinds: type[Exception] | tuple[type[Exception], ...],
     tell: Callable[[Exception], Exception],
@@ -100,7 +100,7 @@ def told_anew(
 
     Examples
     --------
-    >>> told_anew(lambda: float("7.5"), ValueError, lambda error: InputError("give a number"))
+    >>> reraise_clean(lambda: float("7.5"), ValueError, lambda error: InputError("give a number"))
     7.5
     """
     try:

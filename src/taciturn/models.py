@@ -19,7 +19,7 @@ from scipy.special import expit, softmax
 
 from taciturn import checks
 from taciturn.errors import InputError
-from taciturn.features import AroundCentre, FeatureMap, feature_map_named
+from taciturn.features import CentredRows, FeatureMap, feature_map_named
 from taciturn.kernel.questions import Squared
 from taciturn.problems import ClippedLoss, Named, is_second, loss_named, weighted
 from taciturn.tables import (
@@ -30,7 +30,7 @@ from taciturn.tables import (
     encoded_names,
     entries_of,
     inputs_of,
-    zeros_and_units,
+    offsets_and_scales,
 )
 from taciturn.tables.bounds import bounds_from_dict, bounds_to_dict
 from taciturn.typing import HostArray, Task
@@ -88,7 +88,7 @@ class Model:
             return None
         inputs = inputs_of(self.bounds)
         named = None if self.features is None else feature_map_named(self.features, inputs)
-        return named if self.centre is None else AroundCentre(inputs, named, np.array(self.centre))
+        return named if self.centre is None else CentredRows(inputs, named, np.array(self.centre))
 
     def __post_init__(self) -> None:
         if (self.labels is None) != (self.task == "regression"):
@@ -125,7 +125,7 @@ class Model:
     def clipped_loss(self) -> ClippedLoss:
         """The loss that was minimised; of a custom class only the name is known."""
         named = Named.parse("loss", self.loss)
-        if Named.is_own(self.loss):
+        if Named.is_custom(self.loss):
             return ClippedLoss(self.loss, Squared(), self.clip)
         classes = None if self.labels is None else len(self.labels)
         loss = loss_named(named.name, named.numbers, self.task, classes)
@@ -136,7 +136,7 @@ class Model:
         """K, the number of scores of a row."""
         return len(self.labels) if self.task == "multiclass" and self.labels else 1
 
-    def written_as(self, given: Mapping[str, Any]) -> Model:
+    def with_form(self, given: Mapping[str, Any]) -> Model:
         """Return the model for files in another form; see `Form.changed`."""
         if self.bounds is None:
             return self
@@ -147,12 +147,12 @@ class Model:
 def table_terms(bounds: Bounds, weights: Float[HostArray, "D *K"]) -> tuple[Term, ...]:
     r"""Return the terms of a model with weights per encoded column, the intercept first.
 
-    An entry :math:`(x - c) / h` (`taciturn.tables.zeros_and_units`) of weight w has the coefficient
-    :math:`s w / h` and adds :math:`-s w c / h` to the intercept, where s is 1 for labels and half
-    the range of a numeric target, whose middle is added to the intercept, too.
+    An entry :math:`(x - c) / h` (`taciturn.tables.offsets_and_scales`) of weight w has the
+    coefficient :math:`s w / h` and adds :math:`-s w c / h` to the intercept, where s is 1 for
+    labels and half the range of a numeric target, whose middle is added to the intercept, too.
     """
     scaled, middle = _in_target_units(bounds, weights)
-    zeros, units = zeros_and_units(bounds)
+    zeros, units = offsets_and_scales(bounds)
     slopes = scaled / units[:, None]
     intercept = slopes[-1] + middle - zeros @ slopes
     entries = [(name, value) for name, fact in bounds.columns.items() for value in entries_of(fact)]
@@ -382,7 +382,7 @@ def _scores(model: Model, frame: pd.DataFrame, spare: set[str]) -> Float[HostArr
     rows: HostArray = encode(table, bounds, with_target=False).features
     # what the coefficients multiply: columns in their units or features, and a 1
     if features is None:
-        zeros, units = zeros_and_units(bounds)
+        zeros, units = offsets_and_scales(bounds)
         addends = rows * units + zeros
     else:
         kept = [place for place, name in enumerate(features.names) if name != INTERCEPT]

@@ -11,7 +11,7 @@ import pytest
 
 from conftest import drawn, floating_types, make_shards, make_terms
 from taciturn.algorithms import ADMM, DPADMM, METHODS, NIDS, RECAL, LinearisedADMM, Setting, settled
-from taciturn.engine import behind_the_door, compute, plan, run
+from taciturn.engine import compute, plan, records_for_door, run
 from taciturn.engine.protocol import KEPT
 from taciturn.kernel.door import Live
 from taciturn.kernel.privacy import Sum
@@ -264,7 +264,7 @@ def test_the_same_plan_and_seed_give_the_same_bits(name):
 def test_permuted_agents_give_the_permuted_run(name):
     """Agents keep their identities, so their noise goes with them."""
     program, order = small(name).program, jnp.array([2, 0, 3, 1])
-    private = behind_the_door(small(name), SHARDS)
+    private = records_for_door(small(name), SHARDS)
     raw, keep = drawn(program, private), frozenset({"answers"})
     seen = []
     for moved, numbers in (

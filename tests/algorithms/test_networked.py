@@ -14,7 +14,7 @@ import taciturn
 from conftest import computed, just_below, make_shards, make_terms, on_lattice, plan_of
 from taciturn.algorithms import EXTRA, NIDS, RECAL, LinearisedGossipADMM, NoisyGradient, Walkman
 from taciturn.audit.pairwise import rounds_that_reach
-from taciturn.engine import behind_the_door, run, traffic_of
+from taciturn.engine import records_for_door, run, traffic_of
 from taciturn.engine.network import Gossip, neighbours_of
 from taciturn.engine.program import agent_turns
 from taciturn.engine.protocol import KEPT
@@ -107,7 +107,7 @@ def test_a_relay_that_asks_out_of_turn_releases_nothing():
     """Law 3's fault on a relay: an answer of an agent who did not hold the token."""
     shards = make_shards()
     made = planned(RECAL(LOGISTIC), shards, uniform_walk(ring(4), 24, seed=1))
-    private = behind_the_door(made, shards)
+    private = records_for_door(made, shards)
 
     class Eager(Live):
         def __call__(self, queries, turn, chance):

@@ -22,7 +22,7 @@ from taciturn.algorithms import (
     at_agents,
 )
 from taciturn.audit import audit_perturbed
-from taciturn.engine import behind_the_door, compute, run
+from taciturn.engine import compute, records_for_door, run
 from taciturn.errors import InputError
 from taciturn.kernel.exact import Replay
 from taciturn.kernel.privacy import (
@@ -134,7 +134,7 @@ def test_dp_admm_is_the_published_algorithm_with_its_primal_noise(rule):
     np.testing.assert_allclose(made.schedules["step_size"], np.tile(step, (3, 1)), rtol=1e-10)
 
     keep = frozenset({"answers"})
-    model, trace = computed(made.program, behind_the_door(made, shards), keep=keep)
+    model, trace = computed(made.program, records_for_door(made, shards), keep=keep)
     exact = exact_answers(made, shards, trace)
     noise = -(np.asarray(trace.records.answer) - exact)[:, 0]
     x, y = np.asarray(shards.stacked.features), np.asarray(shards.stacked.targets)
@@ -145,7 +145,7 @@ def test_dp_admm_is_the_published_algorithm_with_its_primal_noise(rule):
 
 
 def exact_answers(made, shards, trace):
-    door = Replay(made.program.oracles, behind_the_door(made, shards), trace.records.answer)
+    door = Replay(made.program.oracles, records_for_door(made, shards), trace.records.answer)
     _, replayed = compute(made.program, door, keep=frozenset())
     return np.asarray(replayed.records.exact)
 

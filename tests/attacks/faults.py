@@ -14,8 +14,8 @@ from conftest import make_shards, make_terms
 from taciturn.algorithms import LinearisedADMM, NoisyGradient
 from taciturn.audit import replace_record
 from taciturn.audit.recorded import replay
-from taciturn.engine import behind_the_door, network, planning, run, running, runtimes
-from taciturn.engine.planning import code_on_trust, plan
+from taciturn.engine import network, planning, records_for_door, run, running, runtimes
+from taciturn.engine.planning import plan, trusted_code
 from taciturn.engine.program import Program, agent_turns
 from taciturn.errors import PublicFactsWarning
 from taciturn.estimators import PrivateLogisticRegression
@@ -109,7 +109,7 @@ def edited(kind="plain", *, ledger=None, program=None, restate=False, **fields):
 
 
 def restated(plan):
-    trusted = code_on_trust(plan.program)
+    trusted = trusted_code(plan.program)
     certificate = compose((plan.leg,), plan.terms).certificate()
     stated = certificate.under(trusted, conditional=bool(trusted))
     return dataclasses.replace(plan, certificate=stated)
@@ -499,7 +499,7 @@ def at_agents():
 def stays_within(plan, shards=SHARDS, other=OTHER):
     """A neighbour moves no answer of a run beyond its bound, and the noise has its scale."""
     done = released(plan, shards, keep=frozenset({"answers", "messages"}))
-    behind = (behind_the_door(plan, side) for side in (shards, other))
+    behind = (records_for_door(plan, side) for side in (shards, other))
     seen = replay(plan, plan.program.oracles, done.trace, *behind)
     assert np.all(np.isfinite(seen.exact))
     residual = (np.asarray(done.trace.records.answer) - seen.exact) / plan.ledger.scale.flat[0]

@@ -16,7 +16,7 @@ from tests.attacks.subjects import BETA, PERSON, RATE, Finding, Trials, everyone
 from taciturn.kernel.privacy import TargetChange, ZeroOut
 from taciturn.kernel.questions import Drawn
 from taciturn.kernel.questions.sampling import capacity
-from taciturn.kernel.records import within_norm
+from taciturn.kernel.records import clip_rows
 from taciturn.problems import MultinomialLogistic
 from taciturn.typing import HostArray, Precision
 
@@ -162,7 +162,7 @@ def _rows(draw, size, precision):
     kind = draw.integers(0, 6, (*size[:2], 1))
     rows = np.where(kind == 0, rows * small, np.where(kind == 1, single, rows))
     rows = np.where(kind == 2, flat, rows)
-    stored = within_norm(rows.reshape(-1, size[2]), 1.0, precision)
+    stored = clip_rows(rows.reshape(-1, size[2]), 1.0, precision)
     return stored.astype(np.float64).reshape(size)
 
 

@@ -20,10 +20,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from taciturn.algorithms import AnswerMessages
-from taciturn.engine import behind_the_door, plan
+from taciturn.engine import plan, records_for_door
 from taciturn.engine.program import agent_turns
 from taciturn.kernel.door import Private
-from taciturn.kernel.door.door import two_to
+from taciturn.kernel.door.door import exact_power_of_two
 from taciturn.kernel.privacy import (
     Adjacency,
     Gaussian,
@@ -229,7 +229,7 @@ def _moved(planned, trials, norm, together):
 
 def _opened(planned, data):
     """Return the data of every trial as the run's door would see those of one agent, stacked."""
-    behind = [behind_the_door(planned, _packed(*one, planned)) for one in zip(*data, strict=True)]
+    behind = [records_for_door(planned, _packed(*one, planned)) for one in zip(*data, strict=True)]
     stacked: Private = jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *behind)
     return stacked
 
@@ -260,7 +260,7 @@ def _answers(program, private, query, batch, *, together):
         exact = oracle.sampling.answer(
             oracle.private_part, private.shard, batch, private.records, query
         )
-        return OnLattice(jnp.zeros(exact.shape), two_to(turn.exponent)).added_to(exact)
+        return OnLattice(jnp.zeros(exact.shape), exact_power_of_two(turn.exponent)).added_to(exact)
 
     given = (private, query, batch)
     answers: Array = jax.vmap(one)(given) if together else jax.lax.map(one, given)

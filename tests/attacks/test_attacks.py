@@ -183,7 +183,7 @@ def test_a_loss_that_goes_by_slots_is_asked_of_every_record_alone(monkeypatch):
 
     assert found(99).ratio <= 1
     # asked of all together, it is seen; with other shapes, since programs are kept
-    monkeypatch.setattr("taciturn.kernel.questions.claims.own_parts", lambda module: ())
+    monkeypatch.setattr("taciturn.kernel.questions.claims.custom_classes", lambda module: ())
     assert found(97).ratio > 2
 
 

@@ -21,7 +21,7 @@ from tests.evaluation.test_evaluation import trained
 
 from conftest import make_shards, make_terms
 from taciturn.budget import AccountTerms, Guarantee, open_account
-from taciturn.engine import behind_the_door, network, reserve
+from taciturn.engine import network, records_for_door, reserve
 from taciturn.errors import AccountError, InputError, PrivacyError
 from taciturn.estimators import PrivateLogisticRegression
 from taciturn.estimators.pipelines import check_pipeline
@@ -578,4 +578,4 @@ def test_an_evaluation_of_the_records_that_were_trained_on_is_refused():
 def test_records_that_were_held_out_are_not_trained_on():
     assert released(made(), on_side("training")).certificate.epsilon <= 1
     with pytest.raises(PrivacyError, match="would be trained on"):
-        behind_the_door(made(), on_side("held out"))
+        records_for_door(made(), on_side("held out"))

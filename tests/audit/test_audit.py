@@ -23,7 +23,7 @@ from taciturn.audit.auditing import DELTA, prepared
 from taciturn.audit.epsilon import ratios as likelihood_ratios
 from taciturn.audit.recorded import BLOCK, LONG, WIDE, _short_stream, key_tests
 from taciturn.audit.subject import AGENTS, Setup, planned
-from taciturn.engine import behind_the_door
+from taciturn.engine import records_for_door
 from taciturn.engine.planning import plan
 from taciturn.errors import InputError, PrivacyError
 from taciturn.kernel.door.door import Live
@@ -193,7 +193,7 @@ def test_laplace_arms_replay_within_their_bound_and_noise(arm):
         pair.spec, LinearisedADMM(pair.problem, 3, arm), (question,), make_terms(8.0),
         rounds=10, precision="float64", mechanism=Laplace(),
     )  # fmt: skip
-    sides = [behind_the_door(made, side) for side in (pair.first, pair.second)]
+    sides = [records_for_door(made, side) for side in (pair.first, pair.second)]
     _, trace = computed(made.program, sides[0], keep=KEPT)
     seen = replay(made, made.program.oracles, trace, *sides)
     assert seen.bounds_hold
@@ -224,7 +224,7 @@ def test_messages_from_exact_answers_and_answers_without_a_question_are_seen(met
     composition = Composition(method(pair.problem), (pair.oracle,))
     setup = Setup(epsilon=float(epsilon_of(DELTA, MU)), delta=DELTA, network=NETWORKS[method])
     made = planned(lambda problem: composition, setup)
-    sides = [behind_the_door(made, side) for side in (pair.first, pair.second)]
+    sides = [records_for_door(made, side) for side in (pair.first, pair.second)]
     for door in (Live, Clear):
         _, trace = computed(made.program, sides[0], keep=KEPT, door=door)
         seen = replay(made, made.program.oracles, trace, *sides)
@@ -317,7 +317,7 @@ def test_fresh_keys_use_all_their_bits_and_short_ones_do_not():
         ("sgd", {}, "dp-admm"),
         ("dp-sgd", {}, "audit_sampled"),
         ("nids", {"fault": "clear-dual"}, "aggregator"),
-        (lambda problem: problem, {"centre": True}, "around_centre"),
+        (lambda problem: problem, {"centre": True}, "add_centre"),
         ("noisy-gradient", {"agents_per_person": 2}, "person|agents"),
         ("noisy-gradient", {"rows_per_person": 0}, "person|agents"),
         ("noisy-gradient", {"rows_per_person": 2, "agents_per_person": 9}, "person|agents"),

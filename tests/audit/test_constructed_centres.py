@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from taciturn.engine import behind_the_door
+from taciturn.engine import records_for_door
 from taciturn.kernel.questions import Around, Centre, Point, ProximalStep, Recentred
 from taciturn.kernel.records import pack
 from taciturn.training import DataFacts, Request, propose
@@ -51,7 +51,7 @@ def shards(plan, agent, row, target, hidden):
     owners = np.split(np.arange(sum(COUNTS)), np.cumsum(COUNTS)[:-1])
     x[owners[agent][0], :COLUMNS], y[owners[agent][0]] = row, target
     packed = pack(x, y, owners, record_norm=NORM, precision=plan.precision, enforce="clip")
-    one = jax.tree.map(lambda leaf: leaf[agent], behind_the_door(plan, packed))
+    one = jax.tree.map(lambda leaf: leaf[agent], records_for_door(plan, packed))
     if hidden:
         mask = one.shard.mask.at[0].set(0)
         one = one._replace(shard=dataclasses.replace(one.shard, mask=mask))

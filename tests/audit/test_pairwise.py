@@ -19,7 +19,7 @@ from taciturn.audit import pairwise_mu
 from taciturn.audit.pairwise import rounds_that_reach
 from taciturn.engine import compute
 from taciturn.engine.planning import plan
-from taciturn.engine.running import behind_the_door
+from taciturn.engine.running import records_for_door
 from taciturn.errors import InputError
 from taciturn.kernel.door.door import Door, Live
 from taciturn.kernel.privacy import Adjacency, Messages, NoNoise, TargetChange, Terms
@@ -69,7 +69,7 @@ def run_of(made, shards):
         leaves = [leaf.reshape(*leaf.shape[:2], -1) for leaf in jax.tree.leaves(trace.messages)]
         return jnp.concatenate(leaves, axis=-1), model
 
-    private = behind_the_door(made, shards)
+    private = records_for_door(made, shards)
     return lambda at, behind=private: tuple(np.asarray(x) for x in sent(behind, jnp.array(at)))
 
 
@@ -183,7 +183,7 @@ def exact(linear):
 def brute_force(made, shards):
     """Return mu of every pair from perturbed runs: noise by nudges, shifts by moved targets."""
     sent = run_of(made, shards)
-    private = behind_the_door(made, shards)
+    private = records_for_door(made, shards)
     still = sent((-1, -1))
     nudged = {(k, t): sent((k, t)) for k in range(4) for t in range(4)}
     sigma, mu = float(made.ledger.scale[0, 0, 0]), {}

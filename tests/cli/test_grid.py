@@ -187,7 +187,7 @@ def test_a_case_that_cannot_be_dispatched_is_one_line_and_nothing_is_asked(
 
 
 @pytest.mark.parametrize(
-    "fails", ["solved_at", pytest.param("folder_texts", marks=pytest.mark.slow)]
+    "fails", ["solve_at_answers", pytest.param("folder_texts", marks=pytest.mark.slow)]
 )
 def test_what_a_grid_answered_outlives_whatever_is_computed_from_it(
     capsys, tmp_path, monkeypatch, fails
@@ -196,7 +196,7 @@ def test_what_a_grid_answered_outlives_whatever_is_computed_from_it(
     where = ["--accounts", str(tmp_path)]
     opening = ["budget", "open", "grid", "--epsilon", "2", "--delta", "2e-3", *where]
     assert main([*opening, "--relation", "target_change:0.01"]) == 0
-    rooms = {"solved_at": command_room, "folder_texts": delivery_room}
+    rooms = {"solve_at_answers": command_room, "folder_texts": delivery_room}
 
     def failing(*_):
         raise RuntimeError("40 MW")

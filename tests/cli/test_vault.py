@@ -16,7 +16,7 @@ import pytest
 from taciturn.budget import AccountTerms, Guarantee, open_account
 from taciturn.cli.main import main
 from taciturn.engine import elsewhere
-from taciturn.engine.elsewhere import coded, decoded
+from taciturn.engine.elsewhere import coded, decode_question
 from taciturn.errors import InputError
 from taciturn.kernel.door import pipe, read_message, write_message
 from taciturn.kernel.questions import (
@@ -292,7 +292,7 @@ PROBLEM = Problem(Logistic(), L2(0.1), Ball(2.0))
     ],
 )
 def test_a_question_travels_as_text_and_is_what_it_was(oracle):
-    assert decoded(json.loads(json.dumps(coded(oracle)))) == oracle
+    assert decode_question(json.loads(json.dumps(coded(oracle)))) == oracle
 
 
 class Own(Loss):
@@ -311,7 +311,7 @@ class Own(Loss):
 )
 def test_no_text_makes_anything_but_a_class_of_the_library(text):
     with pytest.raises(InputError, match="no class of the library"):
-        decoded(text)
+        decode_question(text)
 
 
 def test_a_message_arrives_as_it_was_sent():

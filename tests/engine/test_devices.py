@@ -24,7 +24,7 @@ from taciturn.kernel.door.supply import Supply
 from taciturn.kernel.noise import Stream
 from taciturn.kernel.privacy import Messages, Sum
 from taciturn.kernel.questions import Gradient, MinibatchGradient
-from taciturn.kernel.records import Devices, Shards, digest_of_all, pack, spread, spread_local
+from taciturn.kernel.records import Devices, Shards, digest_of_all, pack, shards_of_process, spread
 from taciturn.network import metropolis, ring, spanning_tree, uniform_walk
 from taciturn.problems import Logistic, Problem
 
@@ -161,9 +161,9 @@ def test_one_noise_for_two_agents_is_caught():
 
 def test_rows_of_other_agents_are_refused_by_their_public_counts():
     own = make_shards(agents=1)
-    assert spread_local(own, own.counts, Devices()).counts == own.counts
+    assert shards_of_process(own, own.counts, Devices()).counts == own.counts
     with pytest.raises(InputError, match="packed the records of other agents"):
-        spread_local(own, (own.counts[0] + 1,), Devices())
+        shards_of_process(own, (own.counts[0] + 1,), Devices())
 
 
 def test_rows_of_a_wrong_agent_are_caught_by_the_model_of_one_process():
@@ -326,7 +326,7 @@ def answered(seeds):
     own = devices.local(AGENTS)
     whole = planned_alone(empty_shards())
     counts = whole.spec.counts
-    shards = spread_local(empty_shards(own, max(counts)), counts, devices)
+    shards = shards_of_process(empty_shards(own, max(counts)), counts, devices)
     scale = np.moveaxis(np.asarray(whole.ledger.scale), 0, 1)  # (T, A, E)
     seen = []
     for seed in seeds:
@@ -372,7 +372,7 @@ def refusals_of_process():
         "records": (made, make_shards(agents=2, seed=index), devices, {}),
         "plan": (planned_alone(shards, rounds=3 + index), shards, devices, {}),
         "seed": (made, shards, devices, {"seed": index}),
-        "spread": (made, spread_local(alone, shards.counts, devices), other_way, {}),
+        "spread": (made, shards_of_process(alone, shards.counts, devices), other_way, {}),
         "ledger": (made, shards, devices, {}),
     }
     for name, (which, given, on, more) in cases.items():

@@ -8,7 +8,7 @@ import pytest
 
 from conftest import make_shards, make_terms, on_lattice, plan_of
 from taciturn.algorithms import NoisyGradient
-from taciturn.engine import behind_the_door, compute, run
+from taciturn.engine import compute, records_for_door, run
 from taciturn.engine.credit import credits_summation
 from taciturn.engine.protocol import KEPT
 from taciturn.errors import InputError
@@ -78,7 +78,7 @@ def test_every_kind_is_answered_by_its_own_oracle():
     """Oracle 1 clips at 1e-9: only where kind 0 is asked is the exact answer of any size."""
     shards = make_shards(agents=3)
     made, _ = planned(KINDS)
-    private = behind_the_door(made, shards)
+    private = records_for_door(made, shards)
     oracles = (Gradient(PROBLEM.loss, 1.0), Gradient(PROBLEM.loss, 1e-9))
     answers = jnp.zeros((4, 2, 3, 3))
     _, trace = compute(made.program, Replay(oracles, private, answers), keep=frozenset())

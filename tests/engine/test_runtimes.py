@@ -11,8 +11,8 @@ import pytest
 from conftest import computed, drawn, make_plan, make_shards, make_terms, packed
 from taciturn.algorithms import NoisyGradient
 from taciturn.engine import (
-    behind_the_door,
     compute,
+    records_for_door,
     reproduction,
     run,
     runtimes,
@@ -61,7 +61,7 @@ FRESH = itertools.count()
 def test_a_door_with_hidden_state_is_told_apart(shards):
     """Law 9's fault: a door with a state of its own does not repeat its bits."""
     made = make_plan("noisy-gradient", shards)
-    private = behind_the_door(made, shards)
+    private = records_for_door(made, shards)
 
     runs = []
     for _ in range(2):
@@ -91,7 +91,7 @@ def test_a_runtime_with_other_noise_is_told_apart(shards):
     """Law 10's fault: draws that do not depend on the round agree in the first round only."""
 
     made = make_plan("dp-admm", shards)
-    program, private = made.program, behind_the_door(made, shards)
+    program, private = made.program, records_for_door(made, shards)
     keep, raw = frozenset({"models"}), drawn(program, private)
     repeated = jax.tree.map(lambda leaf: np.broadcast_to(leaf[:1], leaf.shape), raw)
     door = Live(program.oracles, program.mechanism, private)
@@ -105,7 +105,7 @@ def test_a_runtime_with_other_noise_is_told_apart(shards):
 @pytest.mark.slow
 def test_a_sweep_equals_its_single_runs(shards, monkeypatch):
     plans = [make_plan("dp-admm", shards, terms=make_terms(epsilon)) for epsilon in (0.5, 2.0)]
-    private = behind_the_door(plans[0], shards)
+    private = records_for_door(plans[0], shards)
     programs = [made.program for made in plans]
     models, _ = sweep(programs, private, seeds=(5, 6, 7), keep=frozenset())
     monkeypatch.setattr(runtimes, "_TOGETHER", 1)  # a seed at a time
@@ -200,7 +200,7 @@ def test_bounds_of_other_neighbours_norms_or_numbers_than_certified_are_refused(
 
 def test_a_door_that_forgets_an_answer_is_caught(shards):
     made = make_plan("noisy-gradient", shards)
-    private = behind_the_door(made, shards)
+    private = records_for_door(made, shards)
 
     class Forgetful(Live):
         def __call__(self, queries, turn, chance):
@@ -280,7 +280,7 @@ def test_what_cannot_be_kept_is_named(shards):
 @pytest.mark.parametrize("runtime", [simulate, serial])
 def test_progress_counts_every_round(runtime, shards):
     made = make_plan("noisy-gradient", shards, rounds=4)
-    given = reproduction(made.program, behind_the_door(made, shards), 0)
+    given = reproduction(made.program, records_for_door(made, shards), 0)
     seen = []
     report = lambda done: seen.append(int(done))  # noqa: E731
     runtime(made.program, *given, keep=frozenset(), report=report)

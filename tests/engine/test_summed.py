@@ -14,7 +14,7 @@ from taciturn.algorithms import NoisyGradient
 from taciturn.engine.credit import credits_summation
 from taciturn.engine.program import server_turns
 from taciturn.engine.protocol import at, mean_of
-from taciturn.engine.running import behind_the_door, run
+from taciturn.engine.running import records_for_door, run
 from taciturn.errors import PrivacyError
 from taciturn.kernel.privacy import Messages, Sum, compose
 from taciturn.kernel.questions import Point
@@ -33,7 +33,7 @@ def test_a_run_by_whole_steps_is_that_by_messages_but_for_rounding(precision, to
     shards = make_shards(precision=precision)
     made = planned(shards, precision=precision)
     assert made.program.summed
-    private = behind_the_door(made, shards)
+    private = records_for_door(made, shards)
     models = [
         computed(dataclasses.replace(made.program, summed=summed), private)[0]
         for summed in (True, False)

@@ -12,7 +12,7 @@ from conftest import computed, make_algorithm, make_shards, make_terms, plan_of
 from taciturn.algorithms import METHODS
 from taciturn.audit import canary, replay
 from taciturn.audit.subject import AGENTS, Setup, proposal_of
-from taciturn.engine import behind_the_door, run, traffic_of
+from taciturn.engine import records_for_door, run, traffic_of
 from taciturn.engine.network import OnTree
 from taciturn.engine.planning import plan
 from taciturn.engine.protocol import Summed
@@ -117,7 +117,7 @@ def test_a_sum_in_whole_steps_is_that_of_the_star_to_the_bit():
     assert isinstance(on_star.program.executed, Summed)
     tree = connected(spanning_tree(ring(5)))
     on_tree = dataclasses.replace(on_star.program, network=tree)
-    private = behind_the_door(on_star, shards)
+    private = records_for_door(on_star, shards)
     models = [computed(program, private)[0] for program in (on_star.program, on_tree)]
     np.testing.assert_array_equal(*models)
 
@@ -226,7 +226,7 @@ def test_the_replay_sees_what_travels_on_every_edge(network, door, sound):
     pair, made = on_tree_of_audit()
     as_run = network.connect(made.network, AGENTS, made.rounds)
     program = dataclasses.replace(made.program, network=as_run)
-    first, second = (behind_the_door(made, one) for one in (pair.first, pair.second))
+    first, second = (records_for_door(made, one) for one in (pair.first, pair.second))
     keep = frozenset({"answers", "messages"})
     _, trace = computed(program, first, keep=keep, door=door)
     seen = replay(made, made.program.oracles, trace, first, second)

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from taciturn.errors import InputError, TaciturnError, told_anew
+from taciturn.errors import InputError, TaciturnError, reraise_clean
 from taciturn.estimators import PrivateLinearRegression, PrivateLogisticRegression, PrivateSVC
 from taciturn.kernel.records import pack
 from taciturn.problems import MultinomialLogistic
@@ -268,7 +268,7 @@ def test_an_error_that_is_told_anew_has_neither_cause_nor_context():
 
     chained = refusal(lambda: _chained(quoting))
     assert not keeps_quiet(chained)  # planted: an error that is chained shows what it quotes
-    said = refusal(told_anew, quoting, ValueError, lambda _: InputError("give a number"))
+    said = refusal(reraise_clean, quoting, ValueError, lambda _: InputError("give a number"))
     assert keeps_quiet(said)
     assert "give a number" in said
 

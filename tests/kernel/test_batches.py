@@ -19,7 +19,7 @@ from tests.privacy.certified import certify
 
 from conftest import batch_of, make_shards, make_terms, on_lattice, packed, plan_of
 from taciturn.algorithms import METHODS, NoisyGradient, Setting
-from taciturn.engine import behind_the_door, run
+from taciturn.engine import records_for_door, run
 from taciturn.errors import InputError, PrivacyError
 from taciturn.kernel.door.door import Live
 from taciturn.kernel.exact import Rival
@@ -156,7 +156,7 @@ def test_impossible_rates_are_refused(rate):
 
 def test_a_sampled_answer_has_no_likelihood_ratio_given_its_batch(shards):
     made = planned(shards)
-    private, oracles = behind_the_door(made, shards), made.program.oracles
+    private, oracles = records_for_door(made, shards), made.program.oracles
     with pytest.raises(InputError, match="audit_sampled"):
         Rival(Live(oracles, made.program.mechanism, private), oracles, private, private)
 

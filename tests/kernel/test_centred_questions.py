@@ -20,9 +20,9 @@ from taciturn.algorithms import (
 )
 from taciturn.algorithms.centred import SHARE
 from taciturn.audit import replace_record
-from taciturn.engine import behind_the_door, run
+from taciturn.engine import records_for_door, run
 from taciturn.errors import InputError
-from taciturn.features import AroundCentre, Inputs
+from taciturn.features import CentredRows, Inputs
 from taciturn.kernel.privacy import Adjacency, Messages, ReplaceOne, Sum
 from taciturn.kernel.questions import (
     Around,
@@ -33,7 +33,7 @@ from taciturn.kernel.questions import (
     ProximalStep,
     Recentred,
     RowMean,
-    usable_centre,
+    clipped_centre,
 )
 from taciturn.kernel.records import Spec, random_partition
 from taciturn.problems import Logistic, MultinomialLogistic, Named, Problem, Squared, public_facts
@@ -72,7 +72,7 @@ def centred_plan(name, shards, *, terms=None, rounds=6, method=NoisyGradient):
 def opened(loss, shards):
     """The records of one agent, on the grid of exact sums."""
     made = plan_of(NoisyGradient(Problem(loss)), shards, clip=CLIP, rounds=2)
-    return jax.tree.map(lambda leaf: leaf[0], behind_the_door(made, shards).shard)
+    return jax.tree.map(lambda leaf: leaf[0], records_for_door(made, shards).shard)
 
 
 def directly(loss, x, y, w, centre):
@@ -134,7 +134,7 @@ def test_the_bound_is_that_of_a_gradient_on_rows_with_a_constant():
 
 @pytest.mark.parametrize("centre", [[3.0, 4.0, 0.0], [1e300, 1e300, 7.0], [math.nan, 1.0, 2.0]])
 def test_a_centre_is_finite_within_the_record_norm_and_has_few_digits(centre):
-    found = np.asarray(usable_centre(jnp.asarray(centre), 1.0))
+    found = np.asarray(clipped_centre(jnp.asarray(centre), 1.0))
     assert np.linalg.norm(found) <= 1
     assert found[-1] == 0
     np.testing.assert_array_equal(found * 2**18, np.trunc(found * 2**18))
@@ -175,7 +175,7 @@ def test_no_row_is_longer_than_its_bound_around_any_centre(precision):
 def test_the_rows_are_those_that_the_model_is_applied_to_and_have_the_same_bits_in_every_slot():
     shards = with_rows(shards_of(Logistic(), rows=37, agents=1))
     shard, centre = opened(Logistic(), shards), np.array([0.5, 0.3, -0.2, 0, 0.1, 0])
-    chained = AroundCentre(Inputs(tuple(map(str, range(5))), NORM), None, centre[:-1])
+    chained = CentredRows(Inputs(tuple(map(str, range(5))), NORM), None, centre[:-1])
     seen = rows_around(shard, centre)
     # the seventh row has its norm in the place of the constant
     wanted = chained.around(np.asarray(shards.stacked.features)[0, :, :-1])

@@ -11,10 +11,10 @@ import pytest
 from conftest import ROUNDED, make_plan, make_shards, packed, plan_of
 from taciturn.algorithms import ADMM, at_agents
 from taciturn.audit import replace_record
-from taciturn.engine import behind_the_door, run
+from taciturn.engine import records_for_door, run
 from taciturn.errors import PrivacyError
 from taciturn.kernel.door import opening
-from taciturn.kernel.door.door import two_to
+from taciturn.kernel.door.door import exact_power_of_two
 from taciturn.kernel.door.opening import check_arithmetic
 from taciturn.kernel.privacy import Adjacency, ReplaceOne
 from taciturn.kernel.questions import (
@@ -113,7 +113,7 @@ def test_without_noise_answers_are_not_rounded():
 
 def test_the_step_is_a_power_of_two_to_the_last_bit():
     exponents = np.arange(-1022, 1024)
-    steps = np.asarray(two_to(jnp.asarray(exponents, jnp.int32)))
+    steps = np.asarray(exact_power_of_two(jnp.asarray(exponents, jnp.int32)))
     np.testing.assert_array_equal(steps, np.ldexp(1.0, exponents))
 
 
@@ -183,7 +183,7 @@ def moved(question, queries, *, on_grid=True):
     ask = jax.jit(jax.vmap(question.exact, in_axes=(None, None, 0)))
     stacked, found = jax.tree.map(lambda *parts: jnp.stack(parts), *queries), []
     for data in (shards, *(replace_record(shards, 0, 0, row, -1.0) for row in ACROSS)):
-        shard = jax.tree.map(lambda leaf: leaf[0], behind_the_door(made, data).shard)
+        shard = jax.tree.map(lambda leaf: leaf[0], records_for_door(made, data).shard)
         if not on_grid:
             shard = dataclasses.replace(shard, grid=None)
         found.append(np.asarray(ask(shard, jnp.asarray(12.0), stacked)))

@@ -11,12 +11,12 @@ from taciturn.kernel.records import (
     Shard,
     Shards,
     check_norms,
+    clip_rows,
     pack,
     row_norms,
-    within_norm,
 )
 from taciturn.kernel.records import shards as shards_module
-from taciturn.kernel.records.memory import aligned_zeros, own_array
+from taciturn.kernel.records.memory import aligned_zeros, jax_array
 from taciturn.problems import L2, Logistic, MultinomialLogistic, Problem, Squared
 
 
@@ -46,11 +46,11 @@ def test_norms_of_rows_of_every_size_are_those_of_scaled_arithmetic():
 
 def test_an_array_of_ones_own_shares_no_memory():
     values = aligned_zeros((7, 3), np.float64)
-    own = own_array(values)
+    own = jax_array(values)
     values[0, 0] = 5.0
     assert float(np.asarray(own)[0, 0]) == 0.0
-    assert own_array(values, np.float32).dtype == np.float32
-    assert float(np.asarray(own_array([1e300], np.float32))[0]) == math.inf
+    assert jax_array(values, np.float32).dtype == np.float32
+    assert float(np.asarray(jax_array([1e300], np.float32))[0]) == math.inf
 
 
 def adversarial_rows(bound):
@@ -72,7 +72,7 @@ def long_norms(rows):
 @pytest.mark.parametrize("bound", [1.0, 0.1, 1 / 3, 255.0])
 def test_stored_norms_never_exceed_the_bound(precision, bound):
     rows = adversarial_rows(bound)
-    stored = within_norm(rows, bound, precision)
+    stored = clip_rows(rows, bound, precision)
     assert stored.dtype == precision
     wide = stored.astype(np.float64)
     norms = [np.linalg.norm(wide, axis=1), np.sqrt((wide**2).sum(1)), row_norms(wide)]
@@ -101,7 +101,7 @@ def test_one_row_beyond_the_norm_does_not_have_the_others_looked_at_again(monkey
     inside = draw.standard_normal((200, 5)) / 100
     for _ in range(20):  # some are still beyond it once they are rounded
         looked.clear()
-        within_norm(np.concatenate([inside, 50 * draw.standard_normal((1, 5))]), 1.0, "float32")
+        clip_rows(np.concatenate([inside, 50 * draw.standard_normal((1, 5))]), 1.0, "float32")
         assert sum(looked) <= 201 + 8
         if len(looked) > 1:
             return
@@ -110,14 +110,14 @@ def test_one_row_beyond_the_norm_does_not_have_the_others_looked_at_again(monkey
 
 @pytest.mark.parametrize("precision", ["float32", "float64"])
 def test_enforcing_twice_changes_nothing_and_axis_rows_are_exact(precision):
-    once = within_norm(adversarial_rows(1.0), 1.0, precision)
-    np.testing.assert_array_equal(within_norm(once, 1.0, precision), once)
-    np.testing.assert_array_equal(within_norm(np.eye(4) * 3, 1.0, precision), np.eye(4))
+    once = clip_rows(adversarial_rows(1.0), 1.0, precision)
+    np.testing.assert_array_equal(clip_rows(once, 1.0, precision), once)
+    np.testing.assert_array_equal(clip_rows(np.eye(4) * 3, 1.0, precision), np.eye(4))
 
 
 def test_a_row_that_the_precision_cannot_hold_is_refused():
     with pytest.raises(InputError, match="out of the range of float32"):
-        within_norm(np.array([[1e50, 1.0]]), 1e100, "float32")
+        clip_rows(np.array([[1e50, 1.0]]), 1e100, "float32")
 
 
 @pytest.mark.parametrize("precision", ["float32", "float64"])
@@ -142,9 +142,9 @@ def test_many_small_agents_are_packed_together_and_not_one_by_one(monkeypatch):
 
     def counted(rows, *given):
         sizes.append(len(rows))
-        return within_norm(rows, *given)
+        return clip_rows(rows, *given)
 
-    monkeypatch.setattr(shards_module, "within_norm", counted)
+    monkeypatch.setattr(shards_module, "clip_rows", counted)
     rows = adversarial_rows(1.0)[:3_000]
     parts = np.split(np.random.default_rng(0).permutation(3_000), np.arange(3, 3_000, 3))
     together = packed(rows, np.zeros(3_000), parts).stacked.features
@@ -254,9 +254,9 @@ def test_a_replaced_record_changes_one_row_only():
 
 def test_a_replacement_outside_the_bound_is_refused_unless_planted():
     shards = small()[3]
-    with pytest.raises(InputError, match="within_norm"):
+    with pytest.raises(InputError, match="clip_rows"):
         replace_record(shards, 0, 0, np.full(3, 2.0), 1.0)
-    with pytest.raises(InputError, match="within_norm"):
+    with pytest.raises(InputError, match="clip_rows"):
         replace_record(shards, 0, 0, np.full(3, np.nan), 1.0)
     planted = replace_record(shards, 0, 0, np.full(3, 2.0), 1.0, enforce=False)
     with pytest.raises(PrivacyError, match="1 rows"):

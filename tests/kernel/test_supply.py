@@ -13,7 +13,7 @@ import pytest
 
 from conftest import make_shards, make_terms, plan_of
 from taciturn.algorithms import NIDS, LinearisedADMM, NoisyGradient, Walkman
-from taciturn.engine import behind_the_door, run, simulate
+from taciturn.engine import records_for_door, run, simulate
 from taciturn.engine.protocol import KEPT
 from taciturn.errors import PrivacyError
 from taciturn.kernel.door import supply as supply_module
@@ -64,7 +64,7 @@ def case(network, batches, mechanism=None):
         algorithm, shards, (question,), make_terms(50.0), rounds=rounds, network=edges,
         mechanism=mechanism, multiplier=5.0,
     )  # fmt: skip
-    return made, behind_the_door(made, shards)
+    return made, records_for_door(made, shards)
 
 
 def supply_of(made, private, stream=None):
@@ -226,7 +226,7 @@ def test_batches_are_drawn_afresh_where_there_is_no_noise(batches):
     records, question = BATCHES[batches]
     shards = make_shards(records=records)
     made = plan_of(NoisyGradient(PROBLEM), shards, (question,), make_terms(math.inf), rounds=ROUNDS)
-    private = behind_the_door(made, shards)
+    private = records_for_door(made, shards)
     raw = supply_of(made, private).block(0, ROUNDS)
     assert raw.steps is None
     assert len(np.unique(raw.words[0])) == raw.words[0].size

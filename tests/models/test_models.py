@@ -238,7 +238,7 @@ def test_a_model_of_weighted_classes_is_clipped_at_a_fraction_of_its_weights():
 
 
 def test_a_model_reads_its_tables_in_the_form_that_its_file_states(tmp_path):
-    model = model_for("binary").written_as({"decimal": ",", "thousands": "."})
+    model = model_for("binary").with_form({"decimal": ",", "thousands": "."})
     save_model(model, tmp_path / "m.json")
     assert load_model(tmp_path / "m.json") == model
     frame = rows()

@@ -12,7 +12,7 @@ from scipy.special import ndtr
 
 from conftest import attacked_mu, computed
 from taciturn.audit import replay
-from taciturn.engine import behind_the_door, run
+from taciturn.engine import records_for_door, run
 from taciturn.errors import InputError, PrivacyError
 from taciturn.kernel.door.door import Private
 from taciturn.kernel.privacy import epsilon_of
@@ -31,7 +31,7 @@ from taciturn_power.dispatch.asking import (
 from taciturn_power.dispatch.page import opf_page
 from taciturn_power.dispatch.results import DayReport, opf_warnings
 from taciturn_power.dispatch.series import Series, smoothed
-from taciturn_power.dispatch.study import DayProposal, OpfProposal, solve_opf, solved_at
+from taciturn_power.dispatch.study import DayProposal, OpfProposal, solve_at_answers, solve_opf
 from taciturn_power.models.cost import costs
 
 BETA, DELTA, EPSILON = 0.01, 1e-3, 10.0
@@ -89,7 +89,7 @@ def neighbour(private, hide, times=range(STEPS)):
 
 
 def replayed(plan, hide, oracles=None, algorithm=None):
-    private = behind_the_door(plan, shards_of(plan))
+    private = records_for_door(plan, shards_of(plan))
     program = plan.program
     if algorithm is not None:
         program = eqx.tree_at(lambda p: p.algorithm, program, algorithm)
@@ -210,7 +210,7 @@ def test_a_relation_says_that_every_step_moves():
 @pytest.mark.slow
 def test_the_likelihood_attack_on_a_day_stays_below_the_certificate_and_comes_close():
     plan = planned("bus", epsilon=6.0)
-    first = behind_the_door(plan, shards_of(plan))
+    first = records_for_door(plan, shards_of(plan))
     found = attacked_mu(plan.program, first, neighbour(first, "bus"))
     assert 0.75 * plan.certificate.mu < found <= plan.certificate.mu
     # one step alone tells its share
@@ -378,7 +378,7 @@ def test_without_noise_the_answers_are_the_demands_and_nothing_is_smoothed_or_pr
 
 
 def test_what_follows_the_answers_is_a_function_of_the_answers(study):
-    again = solved_at(study.proposal, study.run, study.answers)
+    again = solve_at_answers(study.proposal, study.run, study.answers)
     for field in ("noise", "planned", "needed"):
         np.testing.assert_array_equal(getattr(again, field), getattr(study, field))
     for ours, theirs in zip(again.steps, study.steps, strict=True):

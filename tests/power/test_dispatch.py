@@ -19,12 +19,12 @@ from taciturn_power.models.dc import (
     dc_model,
     line_spread,
     multiplier_of,
-    of_multiplier,
     realised,
     restored,
     settled,
     solve_dc,
     tightening,
+    tightening_by,
     widest,
 )
 from taciturn_power.models.soc import solve_soc
@@ -252,7 +252,7 @@ def breaches(model, demand, mw, draws, *, part=1.0, room=None):
     """
     sigma = sigma_of(model, mw)
     needed = tightening(model, sigma_of(model, mw if room is None else room), ETA)
-    tight = of_multiplier(model, sigma, part * needed.multiplier) if room is None else needed
+    tight = tightening_by(model, sigma, part * needed.multiplier) if room is None else needed
     draw, broken, nothing = np.random.default_rng(0), 0, 0
     for _ in range(draws):
         answered = demand + sigma * draw.standard_normal(len(demand))
@@ -390,7 +390,7 @@ def test_the_reserve_is_held_by_generators_that_have_room_and_costs_more_the_mor
     low, high = 100 * model.network.generator_range[:, :2].T
     assert np.all(dispatch.generation[:, 0] + dispatch.reserve <= high + 1e-3)
     assert np.all(dispatch.generation[:, 0] - dispatch.reserve >= low - 1e-3)
-    found = [solve_dc(model, demand, of_multiplier(model, sigma, z)).cost for z in (0.5, 2.0, 4.0)]
+    found = [solve_dc(model, demand, tightening_by(model, sigma, z)).cost for z in (0.5, 2.0, 4.0)]
     assert all(less < more for less, more in pairwise([solve_dc(model, demand).cost, *found]))
 
 
@@ -398,8 +398,8 @@ def test_the_largest_room_is_found_and_more_is_not_there(fourteen):
     model, demand = fourteen
     sigma = sigma_of(model, 10)
     most = widest(model, demand, sigma)
-    assert solve_dc(model, demand, of_multiplier(model, sigma, most)) is not None
-    assert solve_dc(model, demand, of_multiplier(model, sigma, 1.02 * most)) is None
+    assert solve_dc(model, demand, tightening_by(model, sigma, most)) is not None
+    assert solve_dc(model, demand, tightening_by(model, sigma, 1.02 * most)) is None
 
 
 def test_quadratic_costs_share_the_reserve_as_their_expectation_says(fourteen):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from taciturn.audit import replay
-from taciturn.engine import behind_the_door, run
+from taciturn.engine import records_for_door, run
 from taciturn.engine.planning import plan
 from taciturn.errors import DataError, InputError
 from taciturn.kernel.door.door import Private
@@ -101,7 +101,7 @@ def longest_row(prepared):
 def replayed(planned, prepared):
     keep = frozenset({"answers", "messages"})
     done = run(planned, prepared.shards, runtime="simulate", seed=0, keep=keep)
-    private = behind_the_door(planned, prepared.shards)
+    private = records_for_door(planned, prepared.shards)
     other = neighbour(private, *longest_row(prepared))
     return replay(planned, planned.program.oracles, done.trace, private, other)
 

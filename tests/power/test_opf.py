@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from taciturn.audit import replay
-from taciturn.engine import behind_the_door, run
+from taciturn.engine import records_for_door, run
 from taciturn.errors import InputError
 from taciturn.kernel.door.door import Private
 from taciturn_power import bundled_case, chosen_zones, network, parse_case
@@ -53,7 +53,7 @@ def test_replay_of_one_question_keeps_its_bound_and_saturates_it():
     rows = plan.terms.adjacency.rows_per_person
     shards = demand_shards(NET, ZONES, NET.demand[None], rows_per_person=rows)
     done = run(plan, shards, runtime="simulate", seed=0, keep=frozenset({"answers", "messages"}))
-    private, zone = behind_the_door(plan, shards), int(ZONES.of_bus[3])
+    private, zone = records_for_door(plan, shards), int(ZONES.of_bus[3])
     which = np.flatnonzero(np.isin(records(NET, ZONES)[zone], [3, 3 + NET.buses]))
     targets = private.shard.targets.at[zone, which].add(BETA)
     other = Private(dataclasses.replace(private.shard, targets=targets), private.records)

@@ -28,7 +28,7 @@ from taciturn.kernel.questions import (
     Tally,
     TargetGradient,
     Targets,
-    own_parts,
+    custom_classes,
 )
 from taciturn.kernel.records import Draw, Persons, check_origins, hold_out, pack
 from taciturn.problems import Logistic, NoRegulariser, Problem, WholeSpace, facts_from
@@ -68,7 +68,7 @@ def test_what_is_no_loss_is_mapped_over_records_and_named():
         answers.append(np.asarray(question.exact(shard, count, Point(jnp.zeros(1)))))
     # 60 where it sees all records at once
     assert abs(answers[0] - answers[1])[0] * 60 / 2 <= 1 + 1e-9
-    assert own_parts(question) == (Plain,)
+    assert custom_classes(question) == (Plain,)
 
 
 def test_what_is_no_problem_or_has_something_in_place_of_its_class_is_its_authors_claim():
@@ -78,8 +78,8 @@ def test_what_is_no_problem_or_has_something_in_place_of_its_class_is_its_author
     assert question.claims() == (f"{__name__}:PlainProblem",)
     loss = Squared()
     object.__setattr__(loss, "coefficient", Plain().coefficient)
-    assert own_parts(loss) != ()
-    assert own_parts(Squared()) == ()
+    assert custom_classes(loss) != ()
+    assert custom_classes(Squared()) == ()
 
 
 @pytest.mark.parametrize("call", [jax.pure_callback, jax.experimental.io_callback])

@@ -14,7 +14,7 @@ import pytest
 from mpmath import mp, mpf
 from tests.privacy.certified import certify
 
-from taciturn.calibration import budget_left
+from taciturn.calibration import budget_after_lattice
 from taciturn.errors import InputError, PrivacyError
 from taciturn.kernel.privacy import (
     Adjacency,
@@ -334,7 +334,7 @@ def test_what_is_left_of_a_budget_is_what_the_discrete_law_takes(law):
     for (epsilon, delta), values in product(
         [(0.05, 1e-5), (1.0, 1e-9), (8.0, 1e-3)], [1, 1000, 10**8]
     ):
-        left, remaining = budget_left(epsilon, delta, values=values, law=law)
+        left, remaining = budget_after_lattice(epsilon, delta, values=values, law=law)
         assert left < epsilon
         assert remaining < delta
 
@@ -352,4 +352,4 @@ def test_what_is_left_of_a_budget_is_what_the_discrete_law_takes(law):
         assert exact == pytest.approx(epsilon, rel=1e-9)
     for epsilon, delta, values in ((1e-12, 1e-5, 10**6), (1.0, 1e-44, 10)):
         with pytest.raises(InputError, match="fewer rounds or give a larger budget"):
-            budget_left(epsilon, delta, values=values, law="gaussian")
+            budget_after_lattice(epsilon, delta, values=values, law="gaussian")

@@ -13,7 +13,7 @@ from conftest import make_plan, make_shards, make_terms
 from taciturn.algorithms import AnswerMessages, NoisyGradient
 from taciturn.engine import compute, reproduction
 from taciturn.engine.planning import plan
-from taciturn.engine.running import behind_the_door, run
+from taciturn.engine.running import records_for_door, run
 from taciturn.errors import InputError, PrivacyError
 from taciturn.kernel.noise.gaussian import Uniform, mp
 from taciturn.kernel.privacy import Adjacency, SensitivityBound, Sum, TargetChange, Terms
@@ -129,7 +129,7 @@ def test_sums_are_exact_beside_a_question_about_targets():
     both = (Gradient(Squared(), 1.0), TargetGradient(2.0))
     facts, terms = public_facts(SQUARED, shards, clip=1.0), make_terms(relation=TargetChange(0.1))
     planned = planned_for(facts, SQUARED, *both, method=Alternating, terms=terms)
-    assert behind_the_door(planned, shards).shard.grid is not None
+    assert records_for_door(planned, shards).shard.grid is not None
 
 
 def test_a_question_about_targets_is_not_planned_where_targets_would_be_rounded():
@@ -262,7 +262,7 @@ def sums_of(summed, world):
         shards, ShowsTheMean, Offset(beta), beta=beta, rounds=1, precision="float32"
     )
     program = dataclasses.replace(planned.program, summed=summed)
-    private = behind_the_door(planned, shards)
+    private = records_for_door(planned, shards)
 
     door, supply = reproduction(program, private, world)
 

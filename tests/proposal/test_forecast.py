@@ -11,7 +11,7 @@ import pytest
 from conftest import just_above, just_below
 from taciturn.calibration import mu_of
 from taciturn.cli.main import main
-from taciturn.engine import behind_the_door, sweep
+from taciturn.engine import records_for_door, sweep
 from taciturn.errors import InputError
 from taciturn.kernel.questions import Gradient, Point
 from taciturn.kernel.records import pack
@@ -107,7 +107,7 @@ def data(seed=0, features=3, noise=0.2):
 
 def mean_excess(made, shards, best, runs=20):
     program = made.program
-    behind = behind_the_door(made, shards["float32"])
+    behind = records_for_door(made, shards["float32"])
     models, _ = sweep([program], behind, seeds=range(runs), keep=frozenset())
     values = [LOGISTIC.objective(jnp.asarray(w, jnp.float64), shards["float64"]) for w in models[0]]
     return float(np.mean(values)) - best

@@ -16,7 +16,7 @@ from tests.conftest import make_shards, make_terms
 
 from taciturn.algorithms import DPADMM, EXTRA, NIDS, RECAL, SADMM, NoisyGradient, Walkman
 from taciturn.audit import replace_record, replay, zero_record
-from taciturn.engine import behind_the_door, compute, reproduction, run
+from taciturn.engine import compute, records_for_door, reproduction, run
 from taciturn.engine.planning import Plan, plan
 from taciturn.engine.protocol import KEPT
 from taciturn.errors import InputError
@@ -170,7 +170,7 @@ def close(one: Any, other: Any) -> bool:
 def replay_holds(one: Case) -> bool:
     """Whether no answer moves beyond its bound, and messages are functions of recorded answers."""
     program, keep = one.plan.program, frozenset({"answers", "messages"})
-    pair = [behind_the_door(one.plan, data) for data in (one.shards, one.neighbour)]
+    pair = [records_for_door(one.plan, data) for data in (one.shards, one.neighbour)]
     door, supply = reproduction(program, pair[0], one.seed)
     raw = supply.block(0, program.rounds)
     _, trace = compute(program, door, raw, keep=keep)
@@ -184,7 +184,7 @@ def permutation_holds(one: Case) -> bool:
     if one.plan.network is not None:
         return True
     order = jnp.asarray(np.random.default_rng(one.seed).permutation(len(one.shards.counts)))
-    private = behind_the_door(one.plan, one.shards)
+    private = records_for_door(one.plan, one.shards)
     door, supply = reproduction(program, private, one.seed)
     raw = supply.block(0, program.rounds)
     moved = dataclasses.replace(door, private=jax.tree.map(lambda leaf: leaf[order], private))

@@ -17,7 +17,7 @@ from pydantic import Field, model_validator
 import taciturn
 from taciturn import checks
 from taciturn.documents import Document, Part
-from taciturn.errors import InputError, PrivacyError, install_with
+from taciturn.errors import InputError, PrivacyError, install_command
 from taciturn.training import Proposal, TableFacts
 from taciturn_federation.envelope import COORDINATOR, Opener, Subjects, check_token, read_values
 from taciturn_federation.keys import (
@@ -249,7 +249,7 @@ def check_version(version: str, who: str = "the proposal needs") -> None:
     if version != taciturn.__version__:
         raise InputError(
             f"{who} taciturn {version[:40]}, and this is taciturn {taciturn.__version__}; all "
-            f"parties need the same: check out one commit and {install_with('federation')}"
+            f"parties need the same: check out one commit and {install_command('federation')}"
         )
 
 

@@ -20,7 +20,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from taciturn.budget import head_locked, private_opener
+from taciturn.budget import head_lock, private_opener
 from taciturn.errors import InputError
 from taciturn.models import write_text
 from taciturn_federation.agreement import check_address
@@ -346,7 +346,7 @@ def _exclusive(study: StudyFolder, *, patience: float = 0.0) -> Iterator[None]:
     """Hold the lock of the one hub of a study on this machine; it ends with its process."""
     with ExitStack() as stack:
         try:
-            stack.enter_context(head_locked(study.folder / "hub", patience))
+            stack.enter_context(head_lock(study.folder / "hub", patience))
         except sqlite3.OperationalError:
             raise InputError(
                 f"another hub of study {study.name!r} runs on this machine; stop that one, or "

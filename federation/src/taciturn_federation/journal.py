@@ -21,9 +21,9 @@ from taciturn.budget import Entry as Link
 from taciturn.budget import (
     add,
     chain_of,
-    head_locked,
+    contains_head,
+    head_lock,
     heads_folder,
-    holds_head,
     locked,
     private_folder,
     read_head,
@@ -115,7 +115,7 @@ class Journal:
             self._head = _head_file(self._identity)
             private_folder(self._head.parent)
             try:  # copies of a journal share the lock
-                stack.enter_context(head_locked(self._head, 0.0))
+                stack.enter_context(head_lock(self._head, 0.0))
             except sqlite3.OperationalError:
                 raise InputError(
                     f"another process uses the journal {file}; end that one, or leave this run to "
@@ -289,7 +289,7 @@ class Journal:
     def _verified(self) -> Link:
         """Return the last entry, once chain, head and content agree."""
         links, head = chain_of(self._connection, f"journal {self.file}"), read_head(self._head)
-        if head is None or not holds_head(links, head):
+        if head is None or not contains_head(links, head):
             raise InputError(
                 f"the journal {self.file} is older than what was sent from it (a restored backup, "
                 f"or its head was lost), and would answer rounds again. {_ADVICE}"

@@ -23,13 +23,20 @@ from jaxtyping import Float
 
 from taciturn.algorithms import METHODS, Method
 from taciturn.budget import Account, Charge
-from taciturn.engine import Plan, behind_the_door, charge_of, charge_of_legs, shapes_of
+from taciturn.engine import Plan, charge_of, charge_of_legs, records_for_door, shapes_of
 from taciturn.engine.program import Program
 from taciturn.engine.running import check_bounds, check_certificate, check_machine
 from taciturn.errors import InputError, PrivacyError, TaciturnError
 from taciturn.features import CONSTANT
 from taciturn.kernel.door import Private
-from taciturn.kernel.privacy import Certificate, Ledger, Messages, Sum, alone_among, compose
+from taciturn.kernel.privacy import (
+    Certificate,
+    Ledger,
+    Messages,
+    Sum,
+    compose,
+    trust_without_honest_agents,
+)
 from taciturn.kernel.records import Draw, hold_out
 from taciturn.tables import Files, Numeric, Source, read_files, table_conditions, table_of
 from taciturn.training import (
@@ -142,7 +149,7 @@ class EvaluationLeg:
             raise PrivacyError("the records held out are not as many as the proposal says")
         planned = self._plan(released.weights)
         number = self.agents.index(agent)
-        private = behind_the_door(planned, shards, trained_on=data.origin, agent=number)
+        private = records_for_door(planned, shards, trained_on=data.origin, agent=number)
         return AgentLeg(planned, number, private, evaluation_seed(seed))
 
     def totals(self, answers: Sequence[HostArray]) -> Float[HostArray, "S"]:
@@ -246,7 +253,7 @@ class Local:
         """Return the site's part in the rounds of the training."""
         proposal = self.signed.proposal
         shards = records.shards(proposal.precision, centre=proposal.centre)
-        private = behind_the_door(self.plan, shards, agent=self.agent)
+        private = records_for_door(self.plan, shards, agent=self.agent)
         return AgentLeg(self.plan, self.agent, private, self.seed)
 
 
@@ -374,11 +381,11 @@ def masked_trust(agents: int, colluders: int) -> str:
 
     **Guarantee.** A coalition that knows keys and noise of k participants sees the sum of the words
     of the others and nothing else of them (`taciturn_federation.masks.Masks`). The accountant
-    counts on the noise of all A - k in it (`taciturn.kernel.privacy.alone_among` where these are
-    one).
+    counts on the noise of all A - k in it (where these are one,
+    `taciturn.kernel.privacy.trust_without_honest_agents`).
     """
     if colluders >= agents - 1:
-        return alone_among(agents, colluders)
+        return trust_without_honest_agents(agents, colluders)
     return (
         "the cipher of the masks (X25519, HKDF-SHA256, ChaCha20); the sites are those of "
         "owners who compared the code of the proposal among themselves; every site adds its "

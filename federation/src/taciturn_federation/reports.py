@@ -24,7 +24,7 @@ from taciturn.cli import error_line, printable
 from taciturn.engine import Charged, Plan
 from taciturn.engine.charging import purpose_of
 from taciturn.errors import InputError
-from taciturn.features import AroundCentre
+from taciturn.features import CentredRows
 from taciturn.kernel.privacy import Certificate
 from taciturn.kernel.records import Draw
 from taciturn.models import Model, model_text, write_text
@@ -37,8 +37,8 @@ from taciturn.report import (
     Section,
     Table,
     account_section,
+    certificate_file,
     certificate_section,
-    certificate_text,
     charged_line,
     charged_values,
     counted,
@@ -351,7 +351,7 @@ class RunReport:
         proposal, features = self.signed.proposal, self.signed.proposal.data.feature_map
         if self.outcome.centre is not None:
             inputs = proposal.data.inputs
-            features = AroundCentre(inputs, features, np.asarray(self.outcome.centre))
+            features = CentredRows(inputs, features, np.asarray(self.outcome.centre))
         terms = table_model_terms(proposal, features, weights)
         score = None if self.score is None else self.score.to_dict()
         return model_of(proposal, terms, self.certificate, features=features,
@@ -400,7 +400,7 @@ class RunReport:
         certificate = None
         if model is not None:
             texts["model.json"] = model_text(model)
-            certificate = certificate_text(
+            certificate = certificate_file(
                 self.plan, self.certificate, data=signed.study, proposal=signed.digest,
                 algorithm=signed.proposal.method.name,
             )  # fmt: skip

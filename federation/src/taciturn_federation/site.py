@@ -18,10 +18,10 @@ from taciturn.budget import Account, Reservation, salted
 from taciturn.engine import Plan, check_chargeable
 from taciturn.engine.charging import purpose_of
 from taciturn.engine.protocol import agent_round
-from taciturn.errors import InputError, PrivacyError, SolverError, TaciturnError, told_anew
+from taciturn.errors import InputError, PrivacyError, SolverError, TaciturnError, reraise_clean
 from taciturn.kernel.door import Live, Private, Record, Supply, at
 from taciturn.kernel.noise import Stream
-from taciturn.kernel.privacy import LEAST_NUMBERS, Drawn, Ledger, drawn_noise, noise_test
+from taciturn.kernel.privacy import LEAST_NUMBERS, Drawn, Ledger, noise_statistic, noise_test
 from taciturn.kernel.records import DRAW_KEY_BYTES, Draw
 from taciturn.training import DividedData
 from taciturn.typing import Array, HostArray, PyTree
@@ -115,7 +115,7 @@ class AgentRounds:
         new, message, records = _step(
             program.executed, self._door, state, inbox, self._turns, turn, self.draw(turn)
         )
-        new, message = program.network.if_taking_part(turn, (new, message), (state, inbox))
+        new, message = program.network.where_awake(turn, (new, message), (state, inbox))
         records = jax.device_get(records._replace(answer=None))
         entries = self._entries(turn, records)
         sizes = np.asarray(records.drawn)
@@ -145,7 +145,7 @@ class AgentRounds:
             ledger.kind[cell], ledger.sensitivity[cell], ledger.scale[cell], ledger.mechanism,
             inside=ledger.inside, values=ledger.values,
         )  # fmt: skip
-        self._drawn += drawn_noise(drawn, sizes[None, None])
+        self._drawn += noise_statistic(drawn, sizes[None, None])
         new = self._drawn.count - self._tested
         if new and (
             turn == self.turns[-1] or self._drawn.count >= max(LEAST_NUMBERS, 2 * self._tested)
@@ -404,7 +404,7 @@ class Site(inbox.RunParty):
         # stored, so that a later start of this run does not train on what this one holds out
         key = journal.put(self._digest, "division", secrets.token_bytes(DRAW_KEY_BYTES))
         read = partial(local.records, Draw(key=key))
-        records = told_anew(read, InputError, lambda error: UnreadableError(str(error)))
+        records = reraise_clean(read, InputError, lambda error: UnreadableError(str(error)))
         self._held_out: DividedData | None = None if local.evaluation is None else records
         rounds = AgentRounds(*local.training_leg(records))
         self._state, self._past, self._next = rounds.first_state(), Past(), 0

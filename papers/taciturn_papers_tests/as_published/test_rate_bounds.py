@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from taciturn.algorithms import LinearisedADMM
-from taciturn.engine import behind_the_door, plan, sweep
+from taciturn.engine import plan, records_for_door, sweep
 from taciturn.errors import InputError
 from taciturn.kernel.privacy import Adjacency, Messages, ReplaceOne, Terms
 from taciturn.kernel.questions import Gradient
@@ -71,7 +71,7 @@ def planned(rule, per_update):
 
 def histories(made, shards):
     """Messages and public values of many runs, runs on the first axis."""
-    private = behind_the_door(made, shards)
+    private = records_for_door(made, shards)
     keep = frozenset({"messages", "publics"})
     _, trace = sweep([made.program], private, seeds=range(RUNS), keep=keep)
     return jax.tree.map(lambda leaf: leaf[0], (trace.messages, trace.publics))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from taciturn.datasets import load, split
-from taciturn.engine import behind_the_door, reproduction, simulate
+from taciturn.engine import records_for_door, reproduction, simulate
 from taciturn.errors import InputError, PrivacyError
 from taciturn_papers.reproductions import liu2022, plain
 from taciturn_papers.reproductions.arms import repeated
@@ -94,7 +94,7 @@ def _compile_quickly():
 def test_budgets_and_seeds_in_one_program_are_the_runs_one_by_one(parts, plans):
     shards = tiny(parts).train
     together = repeated(plans, shards, seeds=(3, 4), keep=frozenset())[0]
-    program, private = plans[1].program, behind_the_door(plans[1], shards)
+    program, private = plans[1].program, records_for_door(plans[1], shards)
     alone, _ = simulate(program, *reproduction(program, private, 4), keep=frozenset())
     np.testing.assert_allclose(together[1, 1], alone, rtol=1e-4, atol=1e-6)
     assert not np.allclose(together[1, 1], together[1, 0])

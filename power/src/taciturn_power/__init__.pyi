@@ -17,8 +17,8 @@ from .dispatch.study import (
     DayProposal,
     OpfProposal,
     OpfStudy,
+    solve_at_answers,
     solve_opf,
-    solved_at,
 )
 from .grids.figure import layout
 from .grids.network import Admittance, Network, admittance, network
@@ -116,11 +116,11 @@ __all__ = [
     "relax",
     "restored",
     "smoothed",
+    "solve_at_answers",
     "solve_dc",
     "solve_opf",
     "solve_privately",
     "solve_soc",
-    "solved_at",
     "ties",
     "tightening",
     "widest",

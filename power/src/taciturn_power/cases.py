@@ -16,7 +16,12 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
-from taciturn.errors import DataError, InputError, MissingPackageError, install_with, told_anew
+from taciturn.errors import , install_command(
+    DataError,
+    InputError,
+    MissingPackageError,
+    reraise_clean,
+)
 from taciturn.typing import HostArray
 
 # PGLib-OPF v19.01, CC BY 4.0: the IEEE networks with line limits (bundled/NOTICE)
@@ -258,7 +263,7 @@ def read_pandapower(path: Path) -> Case:
     creates objects of their classes, so a file may run code.
     """
     from_json = _pandapower("file_io").from_json
-    net = told_anew(
+    net = reraise_clean(
         lambda: from_json(str(path)), Exception, lambda _: DataError(f"{path} {_UNREADABLE}")
     )
     if not _is_network(net):  # from_json may return any object
@@ -274,7 +279,7 @@ def published_case(name: str) -> Case:
     )
     if not callable(make):
         raise refused
-    net = told_anew(make, TypeError, lambda _: refused)  # one that needs arguments
+    net = reraise_clean(make, TypeError, lambda _: refused)  # one that needs arguments
     return pandapower_case(net, name=f"pandapower {name}")
 
 
@@ -299,7 +304,7 @@ def pandapower_case(net: Any, *, name: str) -> Case:
     _check_parts(net, name)
     net, ignored = _for_conversion(net)
     options = {"mode": "opf", "init": "flat", "calculate_voltage_angles": True}
-    ppc = told_anew(
+    ppc = reraise_clean(
         lambda: to_ppc(net, check_connectivity=False, voltage_depend_loads=False, **options),
         Exception,
         lambda _: DataError(
@@ -352,7 +357,7 @@ def _pandapower(module: str) -> Any:
         return import_module(f"pandapower.{module}")
     except ImportError as error:
         raise MissingPackageError(
-            f"networks of pandapower need that package; {install_with('power[pandapower]')}"
+            f"networks of pandapower need that package; {install_command('power[pandapower]')}"
         ) from error
 
 

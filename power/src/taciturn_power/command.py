@@ -33,7 +33,13 @@ from taciturn_power.dispatch import asking
 from taciturn_power.dispatch.page import opf_page
 from taciturn_power.dispatch.results import DayReport, OpfReport, opf_warnings
 from taciturn_power.dispatch.series import Series, read_series, read_weights
-from taciturn_power.dispatch.study import DayProposal, OpfProposal, ask_demand, check_opf, solved_at
+from taciturn_power.dispatch.study import (
+    DayProposal,
+    OpfProposal,
+    ask_demand,
+    check_opf,
+    solve_at_answers,
+)
 from taciturn_power.grids.network import Network
 from taciturn_power.grids.zones import BUILT_IN
 from taciturn_power.models.cost import CostFacts, costs, has_costs
@@ -315,7 +321,7 @@ def opf_report(
         finished, answers = ask_demand(
             network, proposal, demand, seed=execution.seed, account=reservation, release=release
         )
-    study = solved_at(proposal, finished, answers)
+    study = solve_at_answers(proposal, finished, answers)
     warnings, published = opf_warnings(study), power.is_published(choice)
     if math.isfinite(proposal.epsilon):
         warnings += asking.size_warnings(case, proposal.beta, bundled=published)

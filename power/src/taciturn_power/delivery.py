@@ -21,7 +21,7 @@ from taciturn.errors import InputError, reason
 from taciturn.report import (
     CERTIFIED,
     Page,
-    certificate_text,
+    certificate_file,
     charged_line,
     charged_values,
     json_text,
@@ -159,7 +159,7 @@ def _documents(
     # with the certificate of the run, which states whether a seed was given
     plan = dataclasses.replace(run.plan, certificate=run.certificate)
     texts = {"proposal.json": proposal.to_json() + "\n", "plan.json": json_text(plan_values(plan))}
-    return texts, certificate_text(plan, data=data, proposal=proposal.digest)
+    return texts, certificate_file(plan, data=data, proposal=proposal.digest)
 
 
 def folder_texts(found: Report, page: str, out: Path) -> tuple[dict[str, str], str]:

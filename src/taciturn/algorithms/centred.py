@@ -37,8 +37,8 @@ from taciturn.kernel.questions import (
     Recentred,
     RowMean,
     around,
-    is_plain,
-    usable_centre,
+    clipped_centre,
+    is_full_batch,
 )
 from taciturn.kernel.records import Spec
 from taciturn.problems import Loss
@@ -148,7 +148,7 @@ class Centred(StarAlgorithm):
         (message, answer), first = mean_message, turn.round == 0
         method = self.method.combine(public.method, message, _later(turn))
         mean = answer if answer.ndim == 1 else answer[:, 0]
-        centre = usable_centre(mean, self.record_norm).astype(public.centre.dtype)
+        centre = clipped_centre(mean, self.record_norm).astype(public.centre.dtype)
         return _Public(
             _chosen(first, public.method, method), jnp.where(first, centre, public.centre)
         )
@@ -159,7 +159,7 @@ class Centred(StarAlgorithm):
 
     def centre(self, public: Any) -> Float[Array, "D"]:
         """Return the centre of the model's rows."""
-        return usable_centre(public.centre, self.record_norm)
+        return clipped_centre(public.centre, self.record_norm)
 
 
 def check_centre(one_public: bool, plain: bool, rounds: int) -> None:
@@ -179,9 +179,7 @@ def check_centre(one_public: bool, plain: bool, rounds: int) -> None:
         raise InputError("the first round learns the centre; ask for 2 rounds or more")
 
 
-def around_centre(
-    composition: Composition, facts: Spec, rounds: int, constant: float
-) -> Composition:
+def add_centre(composition: Composition, facts: Spec, rounds: int, constant: float) -> Composition:
     """Return a method on rows around a centre, with its questions.
 
     The method is built from the facts about rows around a centre (`around`); `facts` are those
@@ -196,7 +194,7 @@ def around_centre(
         )
     questions: list[Recentred | RowMean] = []
     for oracle in oracles:  # a gradient on all records never forms the centred rows
-        whole = type(oracle) is Gradient and is_plain(oracle)
+        whole = type(oracle) is Gradient and is_full_batch(oracle)
         kind: type[Any] = CentredGradient if whole else Recentred
         questions.append(kind(oracle, facts.record_norm, constant))
     outputs = facts.shape[1] if len(facts.shape) > 1 else None

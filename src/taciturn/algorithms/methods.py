@@ -442,7 +442,7 @@ def method_named(name: str, methods: Mapping[str, Method] = METHODS) -> Method:
     return methods[name]
 
 
-def checked_options(name: str, method: Method, given: Mapping[str, Any]) -> dict[str, Value]:
+def check_options(name: str, method: Method, given: Mapping[str, Any]) -> dict[str, Value]:
     """Return the options in their declared types; `InputError` for one the method does not have."""
     values = {}
     for option, value in given.items():

@@ -43,7 +43,7 @@ from taciturn.audit.subject import (
     plant,
     saturated,
 )
-from taciturn.engine import behind_the_door, compute
+from taciturn.engine import compute, records_for_door
 from taciturn.engine.planning import Plan
 from taciturn.errors import InputError
 from taciturn.kernel.door import Live, Supply
@@ -266,7 +266,7 @@ def recorded(
 ) -> tuple[ReplayReport, ResidualReport]:
     """Return replay and residuals of one run on the first data set."""
     program = plan.program
-    first, second = (behind_the_door(plan, one) for one in (pair.first, pair.second))
+    first, second = (records_for_door(plan, one) for one in (pair.first, pair.second))
     live = Live(program.oracles, program.mechanism, first)
     subject = plant(fault, program.algorithm, live)
     # a faulty method shows in its messages, which are not sent where whole steps are summed

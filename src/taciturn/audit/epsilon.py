@@ -21,7 +21,7 @@ from taciturn import checks
 from taciturn.algorithms import ADMM
 from taciturn.audit.neighbours import replace_record, zero_record
 from taciturn.audit.subject import DATA, FAR, ONE_RECORD, BothAnswers, Canary, Fault, canary, plant
-from taciturn.engine import behind_the_door, compute
+from taciturn.engine import compute, records_for_door
 from taciturn.engine.planning import Plan, plan
 from taciturn.engine.program import Program
 from taciturn.errors import InputError, PrivacyError
@@ -101,7 +101,7 @@ def ratios(
     `spread`: the standard deviation of an answer's noise over the scale in its record.
     """
     program = plan.program
-    sides = [behind_the_door(plan, one) for one in (pair.first, pair.second)]
+    sides = [records_for_door(plan, one) for one in (pair.first, pair.second)]
     observer = (
         privacy.Messages() if plan.certificate.observer == "messages" else plan.terms.observer
     )
@@ -310,7 +310,7 @@ def _answers(plan: Plan, shards: Shards, fault: str | None, *, runs: int, seed: 
     if fault is not None:
         oracles = (questions.Gradient(Squared(), 1.0, NoBatches(oracles[0].sampling.rate)),)
         program = dataclasses.replace(program, oracles=oracles)
-    private = behind_the_door(plan, shards)
+    private = records_for_door(plan, shards)
     raw = Supply(program.agenda, Stream.seeded(seed), private.rows).repeated(runs)
 
     # records are an argument, not a constant: compiled programs may be cached on disk

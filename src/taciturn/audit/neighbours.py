@@ -53,7 +53,7 @@ def replace_record(
     if enforce and not row_norms(row[None])[0] <= shards.record_norm:
         raise InputError(
             f"the new record's norm is not at most {shards.record_norm:g}; bring it there with "
-            "within_norm"
+            "clip_rows"
         )
     changed = Shard(
         features=data.features.at[agent, index].set(jnp.asarray(row)),

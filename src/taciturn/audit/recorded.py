@@ -20,7 +20,7 @@ from scipy.special import gammainc, gammaincc, ndtr, pdtrc
 from typing_extensions import override
 
 from taciturn.audit.subject import Canary, Fault
-from taciturn.engine import behind_the_door, compute, simulate
+from taciturn.engine import compute, records_for_door, simulate
 from taciturn.engine.planning import Plan
 from taciturn.engine.protocol import Trace
 from taciturn.errors import InputError
@@ -257,7 +257,10 @@ def randomness_report(
     the 256 bits is set.
     """
     fresh = _short_stream if fault == "short-key" else Stream.fresh
-    program, sides = plan.program, [behind_the_door(plan, one) for one in (pair.first, pair.second)]
+    program, sides = (
+        plan.program,
+        [records_for_door(plan, one) for one in (pair.first, pair.second)],
+    )
     kind = {"repeated-noise": _Repeated, "part-noise": _Part}.get(fault or "", _InBlocks)
     supply = kind(program.agenda, fresh(), sides[0].rows)
     door = Live(program.oracles, program.mechanism, sides[0])

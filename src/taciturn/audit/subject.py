@@ -97,7 +97,7 @@ def composition_of(
     if centre:
         raise InputError(
             f"{name_of(subject)} is not a method of the library; compose it with a centre yourself "
-            "(taciturn.algorithms.around_centre), or audit it without"
+            "(taciturn.algorithms.add_centre), or audit it without"
         )
     result = subject(PROBLEM)
     if isinstance(result, algorithms.Composition):

@@ -19,10 +19,10 @@ from taciturn.budget.store import (
     accounts_folder,
     add,
     chain_of,
+    contains_head,
     data_folder,
-    head_locked,
+    head_lock,
     heads_folder,
-    holds_head,
     locked,
     private_folder,
     private_opener,
@@ -35,7 +35,7 @@ from taciturn.budget.store import (
 __all__ = [
     "Account", "AccountTerms", "Balance", "Charge", "ChargedRun", "Entry", "Guarantee", "Purpose",
     "Reservation", "State", "Total", "accounts_folder", "accounts_in", "add", "caps_of", "chain_of",
-    "check_fits", "cost_of", "data_folder", "head_locked", "heads_folder", "holds_head", "locked",
+    "check_fits", "contains_head", "cost_of", "data_folder", "head_lock", "heads_folder", "locked",
     "open_account", "private_folder", "private_opener", "read_head", "relation_of", "relation_text",
     "renyi_divergence", "salted", "sync_folder", "synchronise", "total_of", "write_head",
 ]  # fmt: skip

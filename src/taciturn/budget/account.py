@@ -190,7 +190,7 @@ class Account:
                 known = f"accepted by its owner with {len(entries)} entries"
                 if head is None:
                     why = f"{known}; no head was kept here"
-                elif not store.holds_head(entries, head):
+                elif not store.contains_head(entries, head):
                     why = (
                         f"{known}, which are not those that end in number {head.number}: answers "
                         "that they do not hold are not covered"
@@ -205,7 +205,7 @@ class Account:
                 state = read_state(self.name, store.entries_of(connection, self.name))
                 file = store.head_file(state.identity)
                 store.private_folder(file.parent)
-                with store.head_locked(file, store.PATIENCE):
+                with store.head_lock(file, store.PATIENCE):
                     # overwrite any head, a later one included
                     store.replace_file(file, store.head_text(state.last))
                     store.replace_file(store.place_file(self.file), state.identity.encode())
@@ -239,7 +239,7 @@ class Account:
         head = self._head(read_state(self.name, store.entries_of(connection, self.name, most=1)))
         entries = store.entries_of(connection, self.name)
         state = read_state(self.name, entries)
-        if head is None or not store.holds_head(entries, head):
+        if head is None or not store.contains_head(entries, head):
             known = "no head of it is kept on this machine"
             if head is not None:
                 known = (
@@ -447,7 +447,7 @@ class Reservation:
         with store.usable(self.file):
             with store.locked(self._connection):
                 entries, last = store.entries_of(self._connection, self.account), self.state.last
-                if not store.holds_head(entries, last):
+                if not store.contains_head(entries, last):
                     raise InputError(
                         f"account {self.account!r} was edited while a run was under way; put the "
                         "right file back"
@@ -470,7 +470,7 @@ def advance_head(connection: sqlite3.Connection, balance: Balance, file: Path) -
     charged.
     """
     head = store.head_file(balance.identity)
-    with store.usable(file), store.locked(connection), store.head_locked(head, store.PATIENCE):
+    with store.usable(file), store.locked(connection), store.head_lock(head, store.PATIENCE):
         old = store.read_head(head)
         if old is None or store.digest_of(connection, old.number) != old.digest:
             raise InputError(

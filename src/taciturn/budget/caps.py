@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 
 from taciturn import checks
-from taciturn.calibration import budget_left, mu_of
+from taciturn.calibration import budget_after_lattice, mu_of
 from taciturn.errors import InputError
 from taciturn.kernel.privacy import LEAST_SCALE, MOST_EPSILON, PER_VALUE
 
@@ -97,8 +97,8 @@ def _values(guarantee: Guarantee) -> int:
     def fits(values: int) -> bool:
         try:
             epsilon, delta = guarantee.epsilon, guarantee.delta
-            epsilon, delta = budget_left(epsilon, delta, values=values, law="gaussian")
-            epsilon, delta = budget_left(epsilon, delta, values=values, law="laplace")
+            epsilon, delta = budget_after_lattice(epsilon, delta, values=values, law="gaussian")
+            epsilon, delta = budget_after_lattice(epsilon, delta, values=values, law="laplace")
             delta -= values * PER_VALUE * (1 + math.exp(guarantee.epsilon))
         except (InputError, OverflowError):
             return False

@@ -114,7 +114,7 @@ def write_head(file: Path, last: Entry, *, durable: bool = True) -> None:
         sync_folder(file.parent)
 
 
-def holds_head(entries: Sequence[Entry], head: Head | Entry) -> bool:
+def contains_head(entries: Sequence[Entry], head: Head | Entry) -> bool:
     """Whether a head is one of the entries."""
     return head.number <= len(entries) and entries[head.number - 1].digest == head.digest
 
@@ -134,7 +134,7 @@ def replace_file(file: Path, content: bytes) -> None:
 
 
 @contextmanager
-def head_locked(file: Path, patience: float) -> Iterator[None]:
+def head_lock(file: Path, patience: float) -> Iterator[None]:
     """Hold the lock of a head, which copies of one account share.
 
     The lock of an empty database beside the head: nothing is written. `patience`: how many seconds

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, get_args
 
 import typer
 
-from taciturn.algorithms import METHODS, Value, checked_options, method_named
+from taciturn.algorithms import METHODS, Value, check_options, method_named
 from taciturn.audit import (
     AuditReport,
     EpsilonBound,
@@ -116,7 +116,7 @@ def _run(options: _Options) -> AuditReport | EpsilonBound:
         options.refuse(options.of_method, "a method of your own has no options here")
         return _on_all_records(options)
     method = method_named(options.algorithm)
-    checked_options(options.algorithm, method, options.of_method)
+    check_options(options.algorithm, method, options.of_method)
     if method.structure == "required":
         raise InputError(
             f"{options.algorithm} needs a structure to be audited; use taciturn.audit.audit with a "

@@ -184,7 +184,7 @@ def import_own_parts(given: Mapping[str, Any]) -> None:
     """Import the loss, regulariser and constraint that are named `module:Class`."""
     for what in _PARTS:
         text = given.get(what)
-        if text is not None and Named.is_own(text):
+        if text is not None and Named.is_custom(text):
             name = Named.parse(what, text).name
             found = _imported(name, what)
             if not isinstance(found, type):

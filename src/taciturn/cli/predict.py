@@ -48,7 +48,7 @@ def predict(  # noqa: PLR0913 - one parameter per option
 ) -> None:
     """Predict the target of every row, as CSV on standard output."""
     check_free(out, force=force)
-    loaded = models.load_model(model).written_as(given)
+    loaded = models.load_model(model).with_form(given)
     stated = Form() if loaded.bounds is None else loaded.bounds.form
     predicted = models.predict(
         loaded,

@@ -197,7 +197,7 @@ def _refuse_options(tables: dict[str, Any], given: dict[str, Any], proposal: Pro
         )
     options = {**given, "target": tables["target"], "bounds": tables["bounds"]}
     for what in ("loss", "regulariser", "constraint"):
-        if options[what] == str(getattr(proposal, what)) and Named.is_own(options[what]):
+        if options[what] == str(getattr(proposal, what)) and Named.is_custom(options[what]):
             del options[what]
     if ":" in name:
         del options["algorithm"]

@@ -177,7 +177,7 @@ def charging(
     else:
         what = type(plan.program.algorithm).__name__
         reservation = reserve(account, plan, seed=seed, what=what)
-        with returned_on_error(reservation):
+        with release_on_error(reservation):
             reservation.use(reservation.charge)
 
     def released() -> Charged:
@@ -204,7 +204,7 @@ def paying(
     What fails before it returns the reservation.
     """
     reservation = account.reserve(charge, purpose)
-    with returned_on_error(reservation):
+    with release_on_error(reservation):
         reservation.begin()
     try:
         if files:
@@ -215,7 +215,7 @@ def paying(
 
 
 @contextmanager
-def returned_on_error(reservation: Reservation) -> Iterator[None]:
+def release_on_error(reservation: Reservation) -> Iterator[None]:
     """Return a reservation if the body fails before the run is marked as opened."""
     try:
         yield

@@ -143,7 +143,7 @@ class Peer:
         )
 
 
-# no method of Peer: a certificate trusts only classes without foreign decorators (`own_parts`)
+# no method of Peer: a certificate trusts only classes without foreign decorators (`custom_classes`)
 @contextmanager
 def _timed(process: subprocess.Popen[bytes], expired: threading.Event) -> Iterator[None]:
     """Kill a process, and note it, if the body takes longer than `PATIENCE`."""
@@ -221,7 +221,7 @@ def coded(value: Any) -> Any:
     return value
 
 
-def decoded(value: Any) -> Any:
+def decode_question(value: Any) -> Any:
     """Return the value of `coded`; `InputError` unless every class is the library's.
 
     Constructors run, so fields are checked as for any caller.
@@ -229,12 +229,12 @@ def decoded(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     if "tuple" in value:
-        return tuple(decoded(part) for part in value["tuple"])
+        return tuple(decode_question(part) for part in value["tuple"])
     if "array" in value:
         if value["type"] not in _NUMBERS:
             raise InputError("a question holds an array of a type that is not numeric")
         return np.array(value["array"], value["type"])
-    fields = {str(name): decoded(part) for name, part in value["fields"].items()}
+    fields = {str(name): decode_question(part) for name, part in value["fields"].items()}
     return _class_named(*value["class"])(**fields)
 
 
@@ -373,7 +373,7 @@ def composition_of(peer: Peer, loss: Loss, description: dict[str, Any]) -> Compo
     Raises `InputError` unless the questions and their losses are the library's.
     """
     try:
-        oracles = tuple(decoded(one) for one in _listed(description["oracles"]))
+        oracles = tuple(decode_question(one) for one in _listed(description["oracles"]))
         known = _Described(
             peer=peer,
             loss=loss,

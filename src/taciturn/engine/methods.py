@@ -21,7 +21,7 @@ from taciturn.datasets import Owners, RecordFacts
 from taciturn.engine import planning
 from taciturn.engine.charging import ChargedTo
 from taciturn.engine.planning import Plan
-from taciturn.engine.running import Run, behind_the_door, run
+from taciturn.engine.running import Run, records_for_door, run
 from taciturn.engine.runtimes import sweep
 from taciturn.errors import InputError
 from taciturn.kernel.privacy import Adjacency, Observer, Relation, Terms
@@ -85,7 +85,7 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
     """
     name = method if isinstance(method, str) else "a method of your own"
     chosen = algorithms.method_named(name) if isinstance(method, str) else Method.of(method)
-    given = algorithms.checked_options(name, chosen, options)
+    given = algorithms.check_options(name, chosen, options)
     terms = Terms(
         epsilon,
         checks.delta_for(epsilon, delta),
@@ -172,7 +172,7 @@ def compare(  # noqa: PLR0913 - what is compared, on what terms, and how often
                 precision=precision,
                 **{**settings, **chosen},
             )
-            private = behind_the_door(planned, shards)
+            private = records_for_door(planned, shards)
             trace = sweep([planned.program], private, seeds=seeds, keep=frozenset({"models"}))[1]
             gaps, errors = map(np.asarray, measured(trace.models[0]))
             index = pd.MultiIndex.from_product(

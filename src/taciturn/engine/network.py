@@ -138,7 +138,7 @@ class NetworkKind(eqx.Module):
     def model(self, algorithm: Any, states: PyTree, inboxes: PyTree) -> Array:
         """Return the model that would be released now."""
 
-    def if_taking_part(self, hop: int | Array, new: PyTree, old: PyTree) -> PyTree:
+    def where_awake(self, hop: int | Array, new: PyTree, old: PyTree) -> PyTree:
         """Return `new`, or `old` where the holder of a hop takes no part."""
         del hop, old
         return new
@@ -496,12 +496,12 @@ class Relay(NetworkKind):
         # only the holder's state is read and written: the cost of a hop does not grow with agents
         old = jax.tree.map(lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, holder, 1), states)
         state, message, records = agents_round(algorithm, ask, old, token, turns)
-        state, passed = self.if_taking_part(hop, (state, at(message, 0)), (old, token))
+        state, passed = self.where_awake(hop, (state, at(message, 0)), (old, token))
         states = jax.tree.map(lambda all_, new: all_.at[holder].set(new[0]), states, state)
         return (states, passed), (records, jax.tree.map(lambda leaf: leaf[None], passed))
 
     @override
-    def if_taking_part(self, hop: int | Array, new: PyTree, old: PyTree) -> PyTree:
+    def where_awake(self, hop: int | Array, new: PyTree, old: PyTree) -> PyTree:
         awake = self.awake[hop]
         return jax.tree.map(lambda x, y: jnp.where(awake, x, y), new, old)
 

@@ -24,7 +24,7 @@ import numpy as np
 from taciturn import checks
 from taciturn.algorithms import Algorithm, Noise
 from taciturn.calibration import (
-    budget_left,
+    budget_after_lattice,
     gaussian_multiplier,
     lattice_share,
     multiplier_for_all,
@@ -44,7 +44,7 @@ from taciturn.engine.program import (
 from taciturn.errors import InputError, PrivacyError
 from taciturn.kernel import privacy
 from taciturn.kernel.privacy import Law, Terms, folded, lattice_width
-from taciturn.kernel.questions import Oracle, check_of_library, name_of_class, own_parts
+from taciturn.kernel.questions import Oracle, check_of_library, custom_classes, name_of_class
 from taciturn.kernel.records import Side, Spec
 from taciturn.network import Network
 from taciturn.typing import HostArray, Precision
@@ -152,7 +152,9 @@ def first_multiplier(design: Design, questions: HostArray, terms: Terms, spread:
     values = math.prod(design.oracles[0].answer_shape(design.spec.shape))
     answers = int(np.max(np.sum(asked, axis=(1, 2)))) * min(adjacency.agents_per_person, agents)
     law: Law = "laplace" if isinstance(mechanism, privacy.Laplace) else "gaussian"
-    epsilon, delta = budget_left(terms.epsilon, terms.delta, values=values * answers, law=law)
+    epsilon, delta = budget_after_lattice(
+        terms.epsilon, terms.delta, values=values * answers, law=law
+    )
     left = dataclasses.replace(terms, epsilon=epsilon, delta=delta)
     real = spread * _multiplier(design, questions, left)
     width = lattice_width(values, mechanism.norm)
@@ -353,7 +355,7 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
     program = dataclasses.replace(found.draft.program, summed=summed)
     if algorithm.runs_here:
         check_traces(program, spec)
-    trusted = code_on_trust(program)
+    trusted = trusted_code(program)
     certificate = found.certificate.under(trusted, conditional=bool(trusted))
     return Plan(
         spec, terms, rounds, precision, found.multiplier, found.draft.schedules, bounds,
@@ -361,16 +363,16 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
     )  # fmt: skip
 
 
-def code_on_trust(program: Program) -> tuple[str, ...]:
+def trusted_code(program: Program) -> tuple[str, ...]:
     """Return the conditions of a certificate because of foreign code in the process with records.
 
     Methods, losses, sets and questions of neither the library nor its extensions.
     """
     parts = (program.algorithm, *program.oracles)
-    return on_trust(name_of_class(kind) for part in parts for kind in own_parts(part))
+    return trust_conditions(name_of_class(kind) for part in parts for kind in custom_classes(part))
 
 
-def on_trust(names: Iterable[str]) -> tuple[str, ...]:
+def trust_conditions(names: Iterable[str]) -> tuple[str, ...]:
     """Return these conditions for code with the names `module:name`."""
     foreign = [n for n in names if n.partition(":")[0].partition(".")[0] not in _EXTENSIONS]
     return tuple(

@@ -25,7 +25,7 @@ from taciturn.kernel import privacy
 from taciturn.kernel.door import Agenda, at, planned_ledger
 from taciturn.kernel.privacy import MOST_EPSILON_OF_POISSON, folded, lattice_width
 from taciturn.kernel.questions import Oracle, PoissonBatches
-from taciturn.kernel.records import Spec, own_array
+from taciturn.kernel.records import Spec, jax_array
 from taciturn.network import Mixing, Network, Tree, Walk
 from taciturn.typing import Array, HostArray, Precision, PyTree
 
@@ -89,7 +89,7 @@ def cast(tree: PyTree, dtype: Any) -> PyTree:
             isinstance(x, (np.ndarray, np.generic, jax.Array))
             and jnp.issubdtype(x.dtype, jnp.floating)
         )
-        return own_array(x, dtype) if fractional else x
+        return jax_array(x, dtype) if fractional else x
 
     return jax.tree.map(leaf, tree)
 
@@ -224,12 +224,12 @@ def drafted(
         algorithm=design.algorithm,
         oracles=oracles,
         mechanism=design.mechanism,
-        questions=own_array(questions, np.int32),
-        shared={name: own_array(v) for name, v in schedules.items() if v.ndim == 1},
-        per_agent={name: own_array(v.T) for name, v in schedules.items() if v.ndim == 2},
-        scales=own_array(design.network.of_participants(whole(rounded))),
-        exponents=own_array(design.network.of_participants(whole(exponents))),
-        template=own_array(np.zeros(design.spec.shape)),
+        questions=jax_array(questions, np.int32),
+        shared={name: jax_array(v) for name, v in schedules.items() if v.ndim == 1},
+        per_agent={name: jax_array(v.T) for name, v in schedules.items() if v.ndim == 2},
+        scales=jax_array(design.network.of_participants(whole(rounded))),
+        exponents=jax_array(design.network.of_participants(whole(exponents))),
+        template=jax_array(np.zeros(design.spec.shape)),
         network=design.network,
     )
     return Draft(schedules, ledger, cast(program, jnp.dtype(precision)))

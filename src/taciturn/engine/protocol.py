@@ -25,7 +25,7 @@ from jaxtyping import Int64
 from typing_extensions import override
 
 from taciturn.algorithms import Algorithm, StarAlgorithm, Turn
-from taciturn.kernel.door import Door, Record, at, over_agents, two_to
+from taciturn.kernel.door import Door, Record, at, exact_power_of_two, over_agents
 from taciturn.typing import Array, HostArray, Model, PyTree
 
 # a door with the draws of a round: from queries and a turn to answers and records
@@ -151,7 +151,7 @@ class Summed(StarAlgorithm):
 
     @override
     def tell(self, state: PyTree, inbox: PyTree, turn: Turn, answer: Array) -> PyTree:
-        return jnp.rint(answer / two_to(turn.exponent)).astype(jnp.int64)
+        return jnp.rint(answer / exact_power_of_two(turn.exponent)).astype(jnp.int64)
 
     @override
     def send(self, state: PyTree, inbox: PyTree, turn: Turn) -> tuple[PyTree, PyTree]:
@@ -164,7 +164,7 @@ class Summed(StarAlgorithm):
     @override
     def combine(self, public: PyTree, mean_message: PyTree, turn: Turn) -> PyTree:
         method, turn = self.method, self._narrow(turn)
-        answer = self._narrowed(mean_message * two_to(turn.exponent))
+        answer = self._narrowed(mean_message * exact_power_of_two(turn.exponent))
         state = method.tell(self._first(public, turn), public, turn, answer)
         _, message = method.send(state, public, turn)
         return method.combine(public, message, turn)

@@ -16,7 +16,7 @@ import pandas as pd
 from taciturn.engine.charging import Charged, ChargedTo, charging
 from taciturn.engine.credit import credits_summation
 from taciturn.engine.elsewhere import answered_elsewhere
-from taciturn.engine.planning import Plan, check_parts, code_on_trust
+from taciturn.engine.planning import Plan, check_parts, trusted_code
 from taciturn.engine.processes import Processes, report_loss, versions
 from taciturn.engine.program import Program, check_noise
 from taciturn.engine.protocol import KEPT, Trace
@@ -124,7 +124,7 @@ def run(  # noqa: PLR0913 - what is run, how, and who pays
       `jax.distributed.initialize`; None for the default one. Every process calls this function with
       the same plan and gets the same result; one that fails must exit, since the others wait for
       it. Its shards hold all agents, of which it keeps its share, or its share only
-      (`taciturn.kernel.records.spread_local`). Only the first process is given an account; the
+      (`taciturn.kernel.records.shards_of_process`). Only the first process is given an account; the
       others wait until its charge is on disk.
     - `trained_on`: For a plan on held-out records, the origin of the training records, none of
       which is asked.
@@ -165,7 +165,7 @@ def run(  # noqa: PLR0913 - what is run, how, and who pays
         if devices is not None:
             shards = spread(shards, devices)
         origin = shards.origin
-        private = behind_the_door(plan, shards, trained_on=trained_on)
+        private = records_for_door(plan, shards, trained_on=trained_on)
         del shards  # to free memory: the door has its own copy of the rows
         processes.agree({"records": "checked"})
         finished = _execute(
@@ -234,7 +234,7 @@ def check_devices(program: Program, devices: Devices, *, serial: bool) -> None:
     devices.local(program.agents)
 
 
-def behind_the_door(
+def records_for_door(
     plan: Plan, shards: Shards, *, trained_on: Origin | None = None, agent: int | None = None
 ) -> door.Private:
     """Return the data for the doors of `plan`, checked (`taciturn.kernel.door.opened`).
@@ -296,6 +296,6 @@ def check_certificate(plan: Plan) -> None:
         if not math.isinf(plan.certificate.epsilon):
             raise PrivacyError("the certificate promises what a run without noise does not keep")
         return
-    if not set(code_on_trust(program)) <= set(plan.certificate.conditions):
+    if not set(trusted_code(program)) <= set(plan.certificate.conditions):
         raise PrivacyError("the plan does not say whose code is trusted with records; plan again")
     door.check_certificate(plan.certificate, plan.leg, plan.terms)

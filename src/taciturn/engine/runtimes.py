@@ -190,7 +190,7 @@ def serial(
             given = (doors[agent], states[agent], inbox, turn, at(raw, slot))
             state, message, record = _one_agent(algorithm, *given)
             new, old = (state, message), (states[agent], inbox)
-            states[agent], message = network.if_taking_part(t, new, old)
+            states[agent], message = network.where_awake(t, new, old)
             records.append(record)
             messages.append(message)
         wire = network.sent(_stack(messages, axis=0))

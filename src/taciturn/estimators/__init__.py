@@ -11,11 +11,6 @@ from taciturn.estimators.pipelines import check_pipeline
 from taciturn.estimators.ranges import PublicBounds
 
 __all__ = [
-    "PrivateLinearRegression",
-    "PrivateLogisticRegression",
-    "PrivateSVC",
-    "PrivateStructuredClassifier",
-    "PublicBounds",
-    "check_pipeline",
-    "deal",
-]
+    "PrivateLinearRegression", "PrivateLogisticRegression", "PrivateSVC",
+    "PrivateStructuredClassifier", "PublicBounds", "check_pipeline", "deal",
+]  # fmt: skip

@@ -15,7 +15,7 @@ from scipy.sparse import csr_array, csr_matrix, issparse, sparray, spmatrix
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, validate_data
 
-from taciturn.errors import InputError, PrivacyWarning, told_anew
+from taciturn.errors import InputError, PrivacyWarning, reraise_clean
 from taciturn.typing import HostArray
 
 MOST_CELLS, PIECE_CELLS = 10**8, 10**6
@@ -39,7 +39,7 @@ def validated(estimator: Any, X: Any, *, missing: bool, **known: Any) -> Any:
     `TypeError` where X holds objects, may name a column and never a cell.
     """
     known |= {"dtype": np.float64, "ensure_all_finite": "allow-nan" if missing else True}
-    return told_anew(
+    return reraise_clean(
         lambda: validate_data(estimator, X, **known), _KINDS, lambda error: _without_cells(error, X)
     )
 
@@ -57,7 +57,7 @@ def leaves_out_zeros(rows: Any) -> bool:
 
 def check_size(X: Any, y: Any) -> None:
     """Raise `InputError` unless there is a target for each row and X can be dense; read no cell."""
-    told_anew(
+    reraise_clean(
         lambda: check_consistent_length(X, y), _KINDS, lambda error: _without_cells(error, None)
     )
     shape: tuple[int, ...] = getattr(X, "shape", ())
@@ -123,13 +123,13 @@ def labels_in(answers: HostArray | None, classes: Any) -> HostArray:
         check_classification_targets(np.repeat(classes, 2) if answers is None else answers)
         return np.unique(np.asarray(answers if classes is None else classes))
 
-    return told_anew(labels, _KINDS, lambda error: _without_cells(error, None))
+    return reraise_clean(labels, _KINDS, lambda error: _without_cells(error, None))
 
 
 def numbers_in(answers: HostArray) -> Float[HostArray, "N"]:
     """Return a regression's targets as numbers."""
     wrong = InputError("a target is no number; a regression needs numbers in y")
-    found: HostArray = told_anew(lambda: answers.astype(np.float64), _KINDS, lambda _: wrong)
+    found: HostArray = reraise_clean(lambda: answers.astype(np.float64), _KINDS, lambda _: wrong)
     if np.isnan(found).any():  # None, of which scikit-learn says nothing and NumPy makes NaN
         raise wrong
     return found

@@ -9,15 +9,15 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from taciturn.errors import InputError
-from taciturn.features.around import CONSTANT, AroundCentre
+from taciturn.features.around import CONSTANT, CentredRows
 from taciturn.features.bins import Bins, set_bins
 from taciturn.features.feature_map import FeatureMap, Inputs, applied
 from taciturn.features.fourier import Fourier
 from taciturn.features.scattering import Scattering
 
 __all__ = [
-    "CONSTANT", "FEATURES", "AroundCentre", "FeatureMap", "Inputs", "applied",
-    "feature_map_named", "set_bins", "usage",
+    "CONSTANT", "FEATURES", "CentredRows", "FeatureMap", "Inputs", "applied", "feature_map_named",
+    "set_bins", "usage",
 ]  # fmt: skip
 
 # name: what its number counts (None if it has none), and the map

@@ -28,7 +28,7 @@ _ROWS = 2**12  # that are computed at a time, to save memory
 
 
 @dataclass(frozen=True, eq=False)
-class AroundCentre(FeatureMap):
+class CentredRows(FeatureMap):
     """The rows around the centre c, after the feature map `first` if there is one."""
 
     inputs: Inputs

@@ -24,7 +24,6 @@ Network: TypeAlias = Mixing | Walk | Tree | None
 
 __all__ = [
     "MOST_EXCHANGES", "SUFFIXES", "Graph", "Mixing", "Network", "Tree", "Walk", "closed_route",
-    "complete", "cyclic_walk", "erdos_renyi", "grid", "metropolis",
-    "network_named", "path", "random_regular", "read_network", "ring", "spanning_tree", "star",
-    "uniform_walk",
+    "complete", "cyclic_walk", "erdos_renyi", "grid", "metropolis", "network_named", "path",
+    "random_regular", "read_network", "ring", "spanning_tree", "star", "uniform_walk",
 ]  # fmt: skip

@@ -41,7 +41,7 @@ class Named(Part):
     def parse(cls, what: str, text: str) -> Named:
         """Return what a text such as `l2:1e-6`, or `module:Class:0.5`, says."""
         name, colon, rest = text.partition(":")
-        if cls.is_own(text):
+        if cls.is_custom(text):
             attribute, colon, rest = rest.partition(":")
             name = f"{name}:{attribute}"
         try:
@@ -55,7 +55,7 @@ class Named(Part):
         return cls(name=name, numbers=numbers)
 
     @staticmethod
-    def is_own(text: str) -> bool:
+    def is_custom(text: str) -> bool:
         """Whether a text names a class of somebody's own, `module:Class`."""
         attribute = text.partition(":")[2].partition(":")[0]
         return attribute.isidentifier() and attribute.lower() not in ("inf", "infinity", "nan")
@@ -115,7 +115,7 @@ def register(kind: type[T]) -> type[T]:
     classes, several or numbers as it is a `MarginLoss`, has `outputs`, or neither.
 
     **Guarantee.** A class is found by its name only in this process, after its user imported it: no
-    module is imported because a proposal names it. Certificates name the class (`own_parts`).
+    module is imported because a proposal names it. Certificates name the class (`custom_classes`).
     """
     table = next((table for base, table in _TABLES if issubclass(kind, base)), None)
     if table is None:

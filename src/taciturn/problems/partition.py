@@ -13,7 +13,7 @@ from jaxtyping import Int, Shaped
 
 from taciturn import checks
 from taciturn.errors import InputError
-from taciturn.kernel.records import by_owner, check_sizes
+from taciturn.kernel.records import check_sizes, rows_by_owner
 
 
 def contiguous_partition(rows: int, agents: int) -> list[Int[np.ndarray, "_m"]]:
@@ -28,7 +28,7 @@ def partition_by(values: Shaped[np.ndarray, "N"]) -> list[Int[np.ndarray, "_m"]]
     if values.ndim != 1 or not values.size:
         raise InputError(f"values have shape {values.shape}; give one value per row")
     _, owner = np.unique(values, return_inverse=True)
-    return by_owner(owner, int(owner.max()) + 1)
+    return rows_by_owner(owner, int(owner.max()) + 1)
 
 
 def dirichlet_partition(
@@ -51,7 +51,7 @@ def dirichlet_partition(
         owner[draws.permutation(group)] = np.searchsorted(
             cuts, np.arange(group.size) + 0.5, side="right"
         )
-    return by_owner(_without_empty(owner, agents), agents)
+    return rows_by_owner(_without_empty(owner, agents), agents)
 
 
 def _without_empty(owner: np.ndarray, agents: int) -> np.ndarray:

@@ -21,7 +21,7 @@ from jaxtyping import Float, Shaped
 
 from taciturn import checks
 from taciturn.errors import InputError
-from taciturn.kernel.records import Shards, device_array, in_pieces, own_array
+from taciturn.kernel.records import Shards, device_array, jax_array, row_blocks
 from taciturn.problems.problem import Problem
 from taciturn.problems.sets import WholeSpace
 from taciturn.problems.structured import ComposedL1
@@ -124,9 +124,9 @@ class _Objective(eqx.Module):
         if features.dtype == np.float64 and real.all():  # without a copy
             rows = device_array(features.reshape(-1, features.shape[-1]))
         else:
-            rows = own_array(features[real], np.float64)
-        targets = own_array(np.asarray(shards.stacked.targets)[real])
-        weights = own_array(np.broadcast_to(shares[:, None], real.shape)[real])
+            rows = jax_array(features[real], np.float64)
+        targets = jax_array(np.asarray(shards.stacked.targets)[real])
+        weights = jax_array(np.broadcast_to(shares[:, None], real.shape)[real])
         return cls(problem, rows, targets, weights)
 
     @property
@@ -172,7 +172,7 @@ class _Objective(eqx.Module):
     def gram(self) -> Float[HostArray, "D D"]:
         """Return X' diag(weights) X."""
         rows, weights = np.asarray(self.features), np.asarray(self.weights)
-        pieces = zip(in_pieces(rows), in_pieces(weights), strict=True)
+        pieces = zip(row_blocks(rows), row_blocks(weights), strict=True)
         start = np.zeros(2 * rows.shape[1:])
         return sum(((some.T * share) @ some for some, share in pieces), start)
 
@@ -200,7 +200,7 @@ class _Objective(eqx.Module):
         least = 1e-10 * np.trace(bound) / features + 1e-30
         floor = self.problem.regulariser.smoothness + least
         factor = scipy.linalg.cholesky(bound + floor * np.eye(features), lower=True)
-        return own_array(scipy.linalg.solve_triangular(factor, np.eye(features), lower=True).T)
+        return jax_array(scipy.linalg.solve_triangular(factor, np.eye(features), lower=True).T)
 
 
 _State: TypeAlias = tuple[Array, Array, Array, Array, Array]
@@ -261,7 +261,7 @@ def _quasi_newton(
     )
     point = u if basis is None else (np.asarray(basis) @ u.reshape(shape)).ravel()
     polished, steps = _polished(objective, basis, point, tol)
-    return own_array(polished.reshape(shape)), int(facts["nit"]) + steps
+    return jax_array(polished.reshape(shape)), int(facts["nit"]) + steps
 
 
 def _polished(
@@ -340,7 +340,7 @@ def _structured(objective: _Objective, structure: ComposedL1, tol: float) -> Sol
         callback=lambda _, state: bool(state.barrier_parameter <= _BARRIER * weight),
         options={"gtol": 0.0, "maxiter": _MOST_STEPS},
     )
-    end, ends = own_array(found.x[:columns]), found.v[0][:rows] - found.v[0][rows:]
+    end, ends = jax_array(found.x[:columns]), found.v[0][:rows] - found.v[0][rows:]
     least = Solution(end, np.inf, np.inf, np.inf, int(found.nit))
     for x, u in _proofs(objective, structure, end, ends):
         gap = _duality_gap(objective, structure, x, u)
@@ -365,7 +365,7 @@ def _proofs(
     """
     from scipy.optimize import lsq_linear  # noqa: PLC0415
 
-    yield x, own_array(u)
+    yield x, jax_array(u)
     matrix, weight = structure.forward.sparse().toarray(), float(structure.weight)
     misfit = matrix @ np.asarray(x) - np.asarray(structure.target)
     curved, start = np.asarray(_hessian(objective, structure, x)), np.asarray(x)
@@ -378,12 +378,12 @@ def _proofs(
         system = np.block([[curved, held.T], [held, np.zeros(2 * (len(held),))]])
         aim = np.concatenate([-(slope + fixed), -misfit[free]])
         step = np.linalg.lstsq(system, aim, rcond=None)[0][: len(start)]
-        moved = own_array(start + step)
+        moved = jax_array(start + step)
         if np.any(free):
             left = fixed + np.asarray(_smooth_part(objective, structure, moved)[1])
             fit = lsq_linear(weight * held.T, -left, (-1, 1), method="bvls", tol=1e-14)
             u[free] = weight * fit.x
-        yield moved, own_array(u)
+        yield moved, jax_array(u)
 
 
 @jax.jit

@@ -21,7 +21,7 @@ from taciturn.report.page import (
 )
 from taciturn.report.results import (
     CERTIFIED,
-    certificate_text,
+    certificate_file,
     counted,
     error_name,
     json_text,
@@ -52,7 +52,7 @@ from taciturn.report.training import (
 __all__ = [
     "BLUE", "CERTIFIED", "FIRST_CERTIFICATE", "GREY", "INK", "NOT_PROTECTED", "ORACLE", "ORANGE",
     "STYLE", "UNPROTECTED", "Details", "Drawing", "Items", "Note", "Page", "Section", "Table",
-    "account_section", "certificate_section", "certificate_text", "charged_line", "charged_values",
+    "account_section", "certificate_file", "certificate_section", "charged_line", "charged_values",
     "check_out", "counted", "drawing", "error_name", "inline_svg", "json_text", "label_axes",
     "numbered", "plan_values", "promise", "results", "run_page", "save", "save_released",
     "score_sections", "settings_section", "spread", "stamps", "strict", "write_folder",

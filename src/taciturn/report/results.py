@@ -194,7 +194,7 @@ def plan_values(plan: Plan) -> dict[str, Any]:
     return dict(strict({"format": PLAN_FORMAT, **plan.to_dict(), "digest": plan.digest}))
 
 
-def certificate_text(plan: Plan, certificate: Certificate | None = None, **about: str) -> str:
+def certificate_file(plan: Plan, certificate: Certificate | None = None, **about: str) -> str:
     """Return the certificate file of a run (docs/reference/certificate.md).
 
     `certificate`: None for that of the plan; another where an evaluation or a choice belongs to

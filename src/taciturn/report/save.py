@@ -24,7 +24,7 @@ from taciturn.certificates import stated
 from taciturn.errors import InputError
 from taciturn.models import model_text
 from taciturn.report.results import (
-    certificate_text,
+    certificate_file,
     curves,
     curves_text,
     json_text,
@@ -119,7 +119,7 @@ def _plan(training: Training) -> dict[str, Any]:
 
 
 def _certificate(training: Training) -> str:
-    return certificate_text(
+    return certificate_file(
         training.plan,
         training.certificate,
         data=training.dataset.name,

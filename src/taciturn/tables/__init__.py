@@ -12,7 +12,7 @@ from taciturn.tables.encode import (
     encoded_norm,
     entries_of,
     inputs_of,
-    zeros_and_units,
+    offsets_and_scales,
 )
 from taciturn.tables.form import FORM, Form
 from taciturn.tables.read import (
@@ -38,8 +38,8 @@ from taciturn.tables.table import (
 __all__ = [
     "FILL", "FORM", "INDICATOR", "INTERCEPT", "SUFFIXES", "Bounds", "Categories", "Draft",
     "Encoded", "Files", "Form", "Notes", "Numeric", "Report", "Source", "Table", "TableFile",
-    "bounds_text", "count_table", "draft_from", "encode", "encoded_name",
-    "encoded_names", "encoded_norm", "entries_of", "inputs_of", "is_spreadsheet", "load_table",
+    "bounds_text", "count_table", "draft_from", "encode", "encoded_name", "encoded_names",
+    "encoded_norm", "entries_of", "inputs_of", "is_spreadsheet", "load_table", "offsets_and_scales",
     "range_of", "read_bounds", "read_files", "read_table", "read_tables", "refuse_spreadsheet",
-    "table_conditions", "table_of", "zeros_and_units",
+    "table_conditions", "table_of",
 ]  # fmt: skip

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Float
 
-from taciturn.errors import InputError, told_anew
+from taciturn.errors import InputError, reraise_clean
 from taciturn.tables.columns import Categories, Column, Numeric
 from taciturn.tables.form import Form, days, read_number, read_numbers
 from taciturn.typing import HostArray
@@ -69,7 +69,7 @@ def numbers(
             return read_number(written(cell))
         return math.nan if cell is None or cell is pd.NA or cell is pd.NaT else float(cell)
 
-    return told_anew(
+    return reraise_clean(
         lambda: np.fromiter(map(number, objects), np.float64, len(objects)),
         (TypeError, ValueError, OverflowError),
         lambda _: InputError(f"column {name!r} holds a cell that is no number; drop such rows"),

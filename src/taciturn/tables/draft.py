@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Float
 
-from taciturn.errors import InputError, told_anew
+from taciturn.errors import InputError, reraise_clean
 from taciturn.tables.bounds import Bounds, Notes
 from taciturn.tables.cells import check_filled, empty, numbers
 from taciturn.tables.columns import USUAL_MISSING, Categories, Column, Numeric
@@ -90,7 +90,7 @@ def range_of(numbers: np.ndarray, what: str) -> Numeric:
         f"the values of {what} span no range that can be computed with: they are too large, or too "
         "close together beside their size; state a public range, or subtract a public constant"
     )
-    return told_anew(lambda: Numeric(least, most), InputError, lambda _: refusal)
+    return reraise_clean(lambda: Numeric(least, most), InputError, lambda _: refusal)
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float, Int, Num
 
 from taciturn.errors import InputError
 from taciturn.features import Inputs, set_bins
-from taciturn.kernel.records import within_norm
+from taciturn.kernel.records import clip_rows
 from taciturn.tables.bounds import Bounds
 from taciturn.tables.cells import CellError, EmptyError, check_filled, empty, numbers, spelled
 from taciturn.tables.columns import Categories, Column, Numeric
@@ -98,7 +98,7 @@ def encoded_name(column: str, value: str) -> str:
     return f"{column}={value or MISSING}"
 
 
-def zeros_and_units(bounds: Bounds) -> tuple[Float[HostArray, "D"], Float[HostArray, "D"]]:
+def offsets_and_scales(bounds: Bounds) -> tuple[Float[HostArray, "D"], Float[HostArray, "D"]]:
     """Return (c, h) of each encoded column: it is (x - c) / h.
 
     Here x is the number inside its range, on its scale, and 1 or 0 for a missing cell, a bin, a
@@ -292,7 +292,7 @@ def encoded_rows(
     Errors are those of `encode` on the whole file, after the name of the file: the first fault that
     is found in a piece does not hide one that `encode` would name before it.
 
-    **Guarantee.** Every row depends on one record and public facts only (`encode`, `within_norm`).
+    **Guarantee.** Every row depends on one record and public facts only (`encode`, `clip_rows`).
     """
     count = sum(file.rows for file in files)
     features = np.empty((count, len(encoded_names(bounds))), precision)
@@ -309,7 +309,7 @@ def encoded_rows(
             assert encoded.targets is not None
             rows, here = encoded.features, slice(read, read + len(frame))
             if precision == "float32":
-                rows = within_norm(rows, encoded_norm(bounds), "float32")
+                rows = clip_rows(rows, encoded_norm(bounds), "float32")
             features[here], targets[here] = rows, encoded.targets
             if absent is not None:
                 absent[here] = encoded.absent

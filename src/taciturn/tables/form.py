@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from taciturn.errors import InputError, told_anew
+from taciturn.errors import InputError, reraise_clean
 from taciturn.typing import HostArray
 
 FORM = ("delimiter", "decimal", "thousands", "encoding")
@@ -236,5 +236,5 @@ def check_date_pattern(pattern: str) -> None:
 
     # a bad pattern may also raise the error of a text that does not match
     faults, yearless = (ValueError, re.error), "%y" not in pattern.lower()
-    if yearless or told_anew(year, faults, lambda _: refusal) != _SAMPLE.year:
+    if yearless or reraise_clean(year, faults, lambda _: refusal) != _SAMPLE.year:
         raise refusal

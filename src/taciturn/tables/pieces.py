@@ -22,7 +22,7 @@ import pyarrow as pa
 from pyarrow import compute, parquet
 from pyarrow import csv as arrow_csv
 
-from taciturn.errors import InputError, told_anew
+from taciturn.errors import InputError, reraise_clean
 from taciturn.tables.cells import TEXT, kind_of
 from taciturn.tables.form import LONGEST_NUMBER, Form
 from taciturn.typing import HostArray
@@ -82,7 +82,7 @@ class Piece(NamedTuple):
                 "in a time zone; drop such rows"
             )
             faults = (NotImplementedError, ValueError, OverflowError)
-            texts = told_anew(lambda: _as_text(cells, form), faults, lambda _: refusal)
+            texts = reraise_clean(lambda: _as_text(cells, form), faults, lambda _: refusal)
             return pd.Series(texts, dtype=object)
         numbers = _as_numbers(cells) if quick and form.plain else None
         if numbers is not None:

@@ -16,7 +16,7 @@ import pandas as pd
 from pyarrow import ArrowException
 
 from taciturn.checks import repeated
-from taciturn.errors import InputError, told_anew
+from taciturn.errors import InputError, reraise_clean
 from taciturn.tables.form import Form
 from taciturn.tables.pieces import Piece, no_text, parquet_pieces, text_pieces
 
@@ -182,7 +182,7 @@ def _pieces(
         pieces = parquet_pieces(file, wanted) if stored else text_pieces(path, file, form, wanted)
 
         def next_piece() -> Piece | None:
-            return told_anew(
+            return reraise_clean(
                 lambda: next(pieces, None),
                 # these messages quote cells, and a decoding error holds a part of the file
                 (OSError, ValueError, csv.Error, ArrowException),

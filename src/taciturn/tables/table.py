@@ -10,7 +10,7 @@ from typing import ClassVar, cast
 import numpy as np
 from jaxtyping import Bool, Float, Int, Num
 
-from taciturn.errors import InputError, no_bounds
+from taciturn.errors import InputError, missing_bounds_text
 from taciturn.kernel.records import numbered
 from taciturn.problems import partition_by
 from taciturn.tables.bounds import Bounds, read_bounds
@@ -170,7 +170,7 @@ def read_files(source: Source, known: Bounds | None = None, report: Report | Non
     any error that it raises, depend on no other cell beyond the syntax of the file.
     """
     if known is None and source.bounds is None:
-        raise InputError(no_bounds(str(source.path), source.target))
+        raise InputError(missing_bounds_text(str(source.path), source.target))
     bounds = known or read_bounds(cast(Path, source.bounds))
     form = bounds.form.changed({name: getattr(source, name) for name in FORM})
     leave_out = bounds.leave_out or bool(source.leave_out)

@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from scipy.special import softmax
 
-from taciturn.kernel.records import Shard, Shards, own_array
+from taciturn.kernel.records import Shard, Shards, jax_array
 from taciturn.problems import ClassWeighted, Loss, Problem, minimise
 from taciturn.tables import Table
 from taciturn.training.facts import labels_of
@@ -187,7 +187,7 @@ def assess(
     """Return the assessment of a model by its margins and its error on the test records."""
     rows = data.test.shard(0)
     targets = np.asarray(rows.targets)
-    answers, errors = _answers(loss, own_array(margins), rows.targets)
+    answers, errors = _answers(loss, jax_array(margins), rows.targets)
     wrong = np.asarray(errors, np.float64)
     if data.dataset.task == "regression":
         return _of_numbers(data, targets, wrong, error)
@@ -338,7 +338,7 @@ def on_training(
     problem: Problem, data: DividedData, shards: Shards, model: HostArray
 ) -> tuple[float, float]:
     """Return error and objective on the training records: functions of them without noise."""
-    weights = own_array(model, shards.stacked.features.dtype)
+    weights = jax_array(model, shards.stacked.features.dtype)
     objective, wrong = _on_shards(problem, shards, weights, bounded=_is_bounded(data))
     return float(_in_units(data, np.array([wrong], np.float64))[0]), float(objective)
 

@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field, field_validator, model_serializer, model_validator
 
 from taciturn import problems
-from taciturn.algorithms import METHODS, Value, checked_options
+from taciturn.algorithms import METHODS, Value, check_options
 from taciturn.documents import Extended, Part
 from taciturn.errors import InputError
 from taciturn.kernel.privacy import Adjacency, Messages, Observer, Sum, Terms, Unit
@@ -84,7 +84,7 @@ class MethodChoice(Part):
         """Return the options as the library's methods declare them: rho 1 is the number 1.0."""
         name = info.data.get("name")
         method = METHODS.get(str(name))
-        return options if method is None else checked_options(str(name), method, options)
+        return options if method is None else check_options(str(name), method, options)
 
 
 class Budget(Part):

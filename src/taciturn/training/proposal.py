@@ -13,7 +13,7 @@ from taciturn import algorithms, checks, problems
 from taciturn.algorithms import METHODS, Method, Setting
 from taciturn.documents import Document, Extended
 from taciturn.engine import traffic_of
-from taciturn.engine.planning import Plan, check_size, on_trust, plan
+from taciturn.engine.planning import Plan, check_size, plan, trust_conditions
 from taciturn.errors import InputError
 from taciturn.features import CONSTANT
 from taciturn.kernel.questions import BINS, ClippedErrors, Tally, around
@@ -154,7 +154,7 @@ class Proposal(Document):
     def _check_method(self, method: Method) -> None:
         """Raise unless the method has these options and suits structure and network."""
         name, options = self.method.name, self.method.options
-        algorithms.checked_options(name, method, options)
+        algorithms.check_options(name, method, options)
         missing = [one.title for one in method.options if one.name not in options]
         if missing:
             raise InputError(f"{name} has the option {missing[0]}, and no value is given for it")
@@ -263,7 +263,7 @@ class Proposal(Document):
         composition = method.build(self.setting)
         if not self.centre:
             return composition
-        return algorithms.around_centre(composition, self.facts, self.rounds, CONSTANT)
+        return algorithms.add_centre(composition, self.facts, self.rounds, CONSTANT)
 
     def plan(self, methods: Mapping[str, Method] = METHODS) -> Plan:
         """Return the plan: schedules, noise scales, ledger and certificate.
@@ -287,7 +287,7 @@ class Proposal(Document):
         name = self.method.name  # its module was imported here, whatever classes it gave
         if ":" not in name or methods[name].elsewhere is not None:
             return made
-        trusted = on_trust([name])
+        trusted = trust_conditions([name])
         stated = made.certificate.under(trusted, conditional=bool(trusted))
         return dataclasses.replace(made, certificate=stated)
 

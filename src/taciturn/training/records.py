@@ -15,7 +15,7 @@ from jaxtyping import Bool, Int
 from taciturn import checks
 from taciturn.datasets import Dataset, Split, divided
 from taciturn.errors import InputError
-from taciturn.features import AroundCentre, FeatureMap, Inputs, applied, feature_map_named, usage
+from taciturn.features import CentredRows, FeatureMap, Inputs, applied, feature_map_named, usage
 from taciturn.kernel.records import (
     Devices,
     Draw,
@@ -31,7 +31,7 @@ from taciturn.kernel.records import (
     origin_of,
     pack,
     random_partition,
-    spread_local,
+    shards_of_process,
 )
 from taciturn.tables import Files, Report, Table, inputs_of, table_of
 from taciturn.training.facts import DataFacts
@@ -397,7 +397,7 @@ class DividedData:
 
     def around(self, centre: HostArray) -> DividedData:
         """Return the same records as rows around a centre."""
-        chained = AroundCentre(inputs_for(self.dataset), self.features, centre)
+        chained = CentredRows(inputs_for(self.dataset), self.features, centre)
         parts = self.parts._replace(
             train_features=chained.around(self.parts.train_features),
             test_features=chained.around(self.parts.test_features),
@@ -424,7 +424,7 @@ class DividedData:
             absent=self.absent,
             longest=0 if local is None else max(counts),
         )
-        return packed if local is None else spread_local(packed, counts, local.devices)
+        return packed if local is None else shards_of_process(packed, counts, local.devices)
 
     @property
     def _record_norm(self) -> float:

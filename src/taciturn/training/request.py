@@ -239,7 +239,7 @@ class Request:
 
     def __post_init__(self) -> None:
         method = self.method
-        algorithms.checked_options(self.algorithm, method, self.options)
+        algorithms.check_options(self.algorithm, method, self.options)
         if self.rounds is not None:
             checks.at_least("rounds", self.rounds, 1)
         if self.clip is not None:

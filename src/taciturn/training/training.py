@@ -29,7 +29,7 @@ from taciturn.engine import Plan, Run, run
 from taciturn.engine.processes import Processes
 from taciturn.engine.running import check_devices, summary_lines
 from taciturn.errors import InputError, reason
-from taciturn.features import AroundCentre, FeatureMap
+from taciturn.features import CentredRows, FeatureMap
 from taciturn.kernel.privacy import Certificate
 from taciturn.kernel.records import Devices, Draw, Origin, Shards
 from taciturn.tables import Report, Table
@@ -243,7 +243,7 @@ def model_of(
     """
     table = proposal.data.table
     bounds = None if table is None else table.bounds
-    centre = tuple(features.centre.tolist()) if isinstance(features, AroundCentre) else None
+    centre = tuple(features.centre.tolist()) if isinstance(features, CentredRows) else None
     document = document_of(certificate)  # its figures can be computed from the file alone
     return models.Model(
         data=data,
@@ -454,7 +454,7 @@ def _training_of(
             public = jax.jit(Centred.centre)(algorithm, public)
         centre = np.asarray(public, np.float64)
         # without the place of the constant
-        features = AroundCentre(inputs_for(data.dataset), features, centre[:-1])
+        features = CentredRows(inputs_for(data.dataset), features, centre[:-1])
     stated = (*data.dataset.conditions, *proposal.conditions)
     conditional = proposal.conditional or data.conditional
     certificate = finished.certificate.under(stated, conditional=conditional)
@@ -509,7 +509,7 @@ def _measured(  # noqa: PLR0913 - a release, its records, and what is computed o
     if proposal.centre:
         if not (opened or proposal.asks):  # test rows alone
             data = _without_training_rows(data)
-        assert isinstance(training.features, AroundCentre)
+        assert isinstance(training.features, CentredRows)
         place = partial(data.around, training.features.centre)
         around = attempts.attempt("placing rows around the centre", place, None)
         if around is None:

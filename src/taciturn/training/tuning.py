@@ -19,8 +19,8 @@ from taciturn.budget import Account, Charge, Purpose, Reservation
 from taciturn.calibration import mu_of, rate_of_choice
 from taciturn.documents import Document, Part
 from taciturn.engine import Charged, Plan, charge_of_legs, check_chargeable, paying
-from taciturn.errors import InputError, PrivacyError, TaciturnError, reason, told_anew
-from taciturn.features import AroundCentre
+from taciturn.errors import InputError, PrivacyError, TaciturnError, reason, reraise_clean
+from taciturn.features import CentredRows
 from taciturn.kernel import privacy
 from taciturn.kernel.door import choose
 from taciturn.kernel.noise import Stream
@@ -440,7 +440,7 @@ def tune(  # noqa: PLR0913 - what is chosen from, on what, and who pays
             trainings.append(train(records[one.data.features], one, seed=each, release=kept))
             if report is not None:
                 report(number + 1)
-        picks, best = told_anew(
+        picks, best = reraise_clean(
             lambda: _pick(proposal, trainings, records, plan.rate, seed),
             Exception,
             lambda error: TaciturnError(
@@ -502,7 +502,7 @@ def _pick(
     def candidates() -> Iterator[tuple[Tally | ClippedErrors, HostArray, Shards, Origin]]:
         for training in trainings:
             records, features = data[training.proposal.data.features], training.features
-            if isinstance(features, AroundCentre):  # rows as the model takes them
+            if isinstance(features, CentredRows):  # rows as the model takes them
                 records = records.around(features.centre)
             held_out = records.evaluated()
             yield training.proposal.question, training.model, held_out, records.origin

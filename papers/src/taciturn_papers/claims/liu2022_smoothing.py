@@ -12,7 +12,7 @@ from jaxtyping import Float
 
 from taciturn.algorithms import SADMM
 from taciturn.datasets import load
-from taciturn.engine import Plan, behind_the_door, plan, sweep
+from taciturn.engine import Plan, plan, records_for_door, sweep
 from taciturn.kernel.privacy import Adjacency, Messages, ReplaceOne, Terms
 from taciturn.kernel.questions import Gradient
 from taciturn.kernel.records import Shards, pack
@@ -60,7 +60,7 @@ def objectives(made: list[Plan], shards: Shards) -> Float[HostArray, "B S"]:
     # the radius acts through the schedules alone; as a setting it would keep plans from stacking
     first = made[0].program.algorithm
     programs = [dataclasses.replace(one.program, algorithm=first) for one in made]
-    private = behind_the_door(made[0], shards)
+    private = records_for_door(made[0], shards)
     models, _ = sweep(programs, private, seeds=range(SEEDS), keep=frozenset())
     problem = lasso(Logistic(), shards.dimension, weight=WEIGHT).composed
     flat = jnp.asarray(models).reshape(-1, models.shape[-1])

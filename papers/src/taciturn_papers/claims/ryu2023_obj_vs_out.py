@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from taciturn.algorithms import LinearisedADMM, PublicSettings, Settings
-from taciturn.engine import Plan, behind_the_door, plan, sweep
+from taciturn.engine import Plan, plan, records_for_door, sweep
 from taciturn.kernel.privacy import Adjacency, Messages, ReplaceOne, Terms
 from taciturn.kernel.questions import Gradient, Oracle, ProjectedStep
 from taciturn.kernel.records import Shards, pack
@@ -138,7 +138,7 @@ def objectives(problem: Problem, shards: Shards, form: Form, settings: Settings)
     """Return the objective of the projected release, `(budgets, RUNS)`; the noise is paired."""
     algorithm = LinearisedADMM(problem, UPDATES, form, settings)
     plans = [_planned(algorithm, shards, epsilon) for epsilon in PER_UPDATE]
-    programs, private = [made.program for made in plans], behind_the_door(plans[0], shards)
+    programs, private = [made.program for made in plans], records_for_door(plans[0], shards)
     models, _ = sweep(programs, private, seeds=range(RUNS), keep=frozenset())
     return np.asarray(_objectives(problem, shards, models))
 

@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from taciturn.algorithms import Algorithm
-from taciturn.engine import Plan, Trace, behind_the_door, plan, sweep
+from taciturn.engine import Plan, Trace, plan, records_for_door, sweep
 from taciturn.kernel.door import Record, observed_ledger
 from taciturn.kernel.privacy import Terms
 from taciturn.kernel.questions import Oracle
@@ -90,7 +90,7 @@ def repeated(
     PrivacyError
         If an observed ledger is not the planned one.
     """
-    private = behind_the_door(plans[0], shards)
+    private = records_for_door(plans[0], shards)
     models, trace = sweep([made.program for made in plans], private, seeds=seeds, keep=keep)
     for place in range(len(seeds)):
         _check_ledgers(plans, jax.tree.map(itemgetter((slice(None), place)), trace.records))

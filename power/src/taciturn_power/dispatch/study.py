@@ -246,7 +246,9 @@ def solve_opf(
     """
     check_opf(network, proposal, series)
     demand = network.demand[None] if series is None else series.demand
-    return solved_at(proposal, *ask_demand(network, proposal, demand, seed=seed, account=account))
+    return solve_at_answers(
+        proposal, *ask_demand(network, proposal, demand, seed=seed, account=account)
+    )
 
 
 # hours by which the start of a step may differ from that of the proposal
@@ -329,7 +331,9 @@ def ask_demand(
     return finished, answers
 
 
-def solved_at(proposal: OpfProposal, finished: Run, answers: Float[HostArray, "T N 2"]) -> OpfStudy:
+def solve_at_answers(
+    proposal: OpfProposal, finished: Run, answers: Float[HostArray, "T N 2"]
+) -> OpfStudy:
     """Return the study of these answers; no other private value is read."""
     network, costs = proposal.network.network, proposal.costs.costs
     noise = asking.noise_of(finished.plan, proposal.partition())
@@ -406,7 +410,7 @@ def _step(
         most = attempted(lambda: widest(model, demand, deviation)) or 0.0
         most = min(most, 0.99 * needed)  # `widest` leaves out the change by smoothing
         if most > 0:
-            less = dc.of_multiplier(model, deviation, most)
+            less = dc.tightening_by(model, deviation, most)
             found = attempted(lambda: solve_dc(model, demand, less))
             if found is not None:
                 return Step(found, most, demand, 0.0)

@@ -181,7 +181,7 @@ def as_tuples(values: Any) -> Any:
     return tuple(map(as_tuples, values)) if isinstance(values, list) else values
 
 
-def in_solver(net: Network) -> Network:
+def in_solver_units(net: Network) -> Network:
     """Return the network per unit of `SOLVER_MVA`.
 
     A solver's accuracy is absolute for small numbers, and case files have any base.

@@ -59,7 +59,7 @@ from taciturn import checks
 from taciturn.errors import DataError, SolverError
 from taciturn.typing import HostArray
 from taciturn_power.conic import Minimum, minimise_conic
-from taciturn_power.grids.network import Network, in_solver
+from taciturn_power.grids.network import Network, in_solver_units
 from taciturn_power.models.cost import Costs
 from taciturn_power.models.dispatch import Dispatch, Rows, cost_rows, cost_terms, prices, variables
 
@@ -232,10 +232,10 @@ def multiplier_of(eta: float, limited_lines: int) -> float:
 
 def tightening(model: DcModel, sigma: Float[HostArray, " N"], eta: float) -> Tightening:
     """Return the tightening for noise of standard deviation `sigma` at the buses, per unit."""
-    return of_multiplier(model, sigma, multiplier_of(eta, len(model.limited)))
+    return tightening_by(model, sigma, multiplier_of(eta, len(model.limited)))
 
 
-def of_multiplier(model: DcModel, sigma: Float[HostArray, " N"], multiplier: float) -> Tightening:
+def tightening_by(model: DcModel, sigma: Float[HostArray, " N"], multiplier: float) -> Tightening:
     """Return the tightening by this multiplier of the noise."""
     reserve = multiplier * float(np.linalg.norm(sigma))
     return Tightening(multiplier, reserve, multiplier * line_spread(model, sigma))
@@ -334,7 +334,7 @@ def widest(
     The constraints are linear in z, so this is one linear program.
     """
     model, demand, factor = _in_solver(model, demand)
-    one = of_multiplier(model, factor * sigma, 1.0)
+    one = tightening_by(model, factor * sigma, 1.0)
     found = _Program(model, demand, reserving=True).widest(one)
     return None if found is None else 0.99 * max(found, 0.0)
 
@@ -365,7 +365,7 @@ def _in_solver(model: DcModel, demand: HostArray) -> tuple[DcModel, HostArray, f
 
     So the same network in MW gives the same program whatever the base of its file.
     """
-    network = in_solver(model.network)
+    network = in_solver_units(model.network)
     factor = model.network.base_mva / network.base_mva
     scaled = model if factor == 1 else dc_model(network, model.costs)
     return scaled, factor * demand, factor

@@ -21,7 +21,7 @@ from scipy.sparse.linalg import lsqr
 
 from taciturn.typing import HostArray
 from taciturn_power.conic import Minimum, minimise_conic
-from taciturn_power.grids.network import in_solver
+from taciturn_power.grids.network import in_solver_units
 from taciturn_power.grids.relaxation import Relaxation, relax
 from taciturn_power.grids.zones import limit_rows
 from taciturn_power.models.cost import Costs
@@ -60,7 +60,7 @@ def solve_soc(
     relaxation: Relaxation, costs: Costs, demand: Float[HostArray, "N 2"]
 ) -> SocOptimum | None:
     """Return the cheapest state for these demands (per unit); None if no state meets all limits."""
-    network = in_solver(relaxation.network)
+    network = in_solver_units(relaxation.network)
     if network is not relaxation.network:
         demand = relaxation.network.base_mva / network.base_mva * demand
         relaxation = relax(network)

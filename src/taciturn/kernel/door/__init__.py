@@ -12,10 +12,10 @@ from taciturn.kernel.door.door import (
     Turn,
     apart,
     at,
+    exact_power_of_two,
     of_agent,
     over_agents,
     samples,
-    two_to,
 )
 from taciturn.kernel.door.ledgers import (
     check_certificate,
@@ -36,9 +36,9 @@ from taciturn.kernel.door.pipe import answer_all, read_message, write_message
 from taciturn.kernel.door.supply import Agenda, Supply
 
 __all__ = [
-    "AFFINE", "CLEAN", "TAINTED", "Agenda", "Chance", "Door", "Live", "Private", "Raw",
-    "Record", "Supply", "Turn", "answer_all", "apart", "at", "check_arithmetic",
-    "check_blocks", "check_certificate", "check_exact_noise", "check_facts", "check_ledger",
-    "check_part", "choose", "has_no_effects", "marks_out", "observed_ledger", "of_agent", "opened",
-    "over_agents", "planned_ledger", "read_message", "samples", "tested", "two_to", "write_message",
+    "AFFINE", "CLEAN", "TAINTED", "Agenda", "Chance", "Door", "Live", "Private", "Raw", "Record",
+    "Supply", "Turn", "answer_all", "apart", "at", "check_arithmetic", "check_blocks",
+    "check_certificate", "check_exact_noise", "check_facts", "check_ledger", "check_part", "choose",
+    "exact_power_of_two", "has_no_effects", "marks_out", "observed_ledger", "of_agent", "opened",
+    "over_agents", "planned_ledger", "read_message", "samples", "tested", "write_message",
 ]  # fmt: skip

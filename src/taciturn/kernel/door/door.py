@@ -153,7 +153,7 @@ class Door(eqx.Module):
         return None
 
 
-def two_to(exponent: Int[Array, "*s"]) -> Float[Array, "*s"]:
+def exact_power_of_two(exponent: Int[Array, "*s"]) -> Float[Array, "*s"]:
     """Return 2^exponent in double precision, exactly; the exponent within -1022 and 1023."""
     biased = (exponent.astype(jnp.int64) + 1023) << 52
     return jax.lax.bitcast_convert_type(biased, jnp.float64)
@@ -267,7 +267,7 @@ def realise(oracles: tuple[Oracle, ...], private: Private, turns: Turn, raw: Raw
     batches = tuple(drawn(*pair) for pair in zip(oracles, raw.words, strict=True))
     if raw.steps is None:
         return Chance(None, batches, None)
-    step = two_to(jnp.moveaxis(turns.exponent, -1, 1))
+    step = exact_power_of_two(jnp.moveaxis(turns.exponent, -1, 1))
     wide = step.reshape(step.shape + (1,) * (raw.steps.ndim - step.ndim))
     return Chance(raw.steps.astype(jnp.float64) * wide, batches, raw.scale)
 
@@ -296,7 +296,7 @@ class Live(Door):
                 raise InputError("this door has no noise to add; give the random numbers of a run")
             ask_once(turn)
             noise, drawn_at = now_of(turn, (chance.noise, chance.scale))
-            step = two_to(turn.exponent)
+            step = exact_power_of_two(turn.exponent)
             scale = (drawn_at * step).astype(turn.scale.dtype)
 
         def respond(oracle: Oracle, drawn: Drawn | None) -> Array:

@@ -16,7 +16,7 @@ from jaxtyping import Float, Int
 from taciturn.errors import InputError, PrivacyError
 from taciturn.kernel.door.door import Record
 from taciturn.kernel.privacy import Adjacency, Certificate, Ledger, Leg, Mechanism, Terms, compose
-from taciturn.kernel.privacy.drawn import drawn_noise, noise_test
+from taciturn.kernel.privacy.drawn import noise_statistic, noise_test
 from taciturn.kernel.privacy.ledger import thin
 from taciturn.kernel.questions import Loss, Oracle
 from taciturn.kernel.records import Spec
@@ -140,7 +140,7 @@ def tested(plan: Ledger, certificate: Certificate, records: Record) -> Record:
     if test is not None:
         if records.drawn is None:
             raise PrivacyError("the door did not say what noise it drew; nothing may be released")
-        test.check(drawn_noise(plan, _agents_first(records.drawn)))
+        test.check(noise_statistic(plan, _agents_first(records.drawn)))
     return records._replace(drawn=None)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from taciturn.errors import InputError, PrivacyError
 from taciturn.kernel.door.door import Private
 from taciturn.kernel.privacy import Mechanism, NoNoise, Terms
-from taciturn.kernel.questions import Loss, Oracle, Targets, own_parts
+from taciturn.kernel.questions import Loss, Oracle, Targets, custom_classes
 from taciturn.kernel.records import (
     Origin,
     Shards,
@@ -22,13 +22,13 @@ from taciturn.kernel.records import (
     check_norms,
     check_origins,
     for_exact_sums,
-    padded_to,
+    pad_shards,
 )
 from taciturn.kernel.records.memory import (
     device_array,
     held_here,
+    jax_array,
     on_host,
-    own_array,
     stays_in_cache,
 )
 from taciturn.typing import HostArray
@@ -54,7 +54,7 @@ def check_arithmetic() -> None:
         return draw.integers(-(2**digits), 2**digits, shape)
 
     given = (whole(18, 500, 97), whole(26, 500), whole(26, 500, 10), whole(26, 97))
-    computed = _products(*(own_array(part, np.float64) for part in given))
+    computed = _products(*(jax_array(part, np.float64) for part in given))
     rows, one, several, point = given
     truth = (one @ rows, rows.T @ several, rows @ point)
     for ours, exact in zip(computed, truth, strict=True):
@@ -66,7 +66,7 @@ def check_arithmetic() -> None:
 
     # compilers can be told that there are no such numbers
     special = np.array([np.nan, np.inf, -np.inf, 1e300, 3.0, 0.0])
-    seen = [np.asarray(part) for part in _special(own_array(special, np.float64))]
+    seen = [np.asarray(part) for part in _special(jax_array(special, np.float64))]
     with np.errstate(over="ignore", divide="ignore"):
         known = (np.isnan(special), np.isfinite(special), special * 1e10, 1 / special)
     if not all(np.array_equal(*pair, equal_nan=True) for pair in zip(seen, known, strict=True)):
@@ -132,7 +132,7 @@ def opened(  # noqa: PLR0913 - records, and all that they must agree with
     check_shards(shards)
     check_targets(loss, shards)
     check_blocks(oracles, shards.origin)
-    return prepared(oracles, mechanism, padded_to(max(spec.counts), shards))
+    return prepared(oracles, mechanism, pad_shards(max(spec.counts), shards))
 
 
 def prepared(oracles: tuple[Oracle, ...], mechanism: Mechanism, shards: Shards) -> Private:
@@ -143,7 +143,7 @@ def prepared(oracles: tuple[Oracle, ...], mechanism: Mechanism, shards: Shards) 
     which is faster.
     """
     if isinstance(mechanism, NoNoise):
-        return Private(shards.stacked, own_array(shards.counts, shards.stacked.features.dtype))
+        return Private(shards.stacked, jax_array(shards.counts, shards.stacked.features.dtype))
     targets = shards.stacked.targets.dtype
     if targets != np.float64 and any(oracle.protects_targets for oracle in oracles):
         raise PrivacyError(
@@ -159,7 +159,7 @@ def prepared(oracles: tuple[Oracle, ...], mechanism: Mechanism, shards: Shards) 
         given = shards.stacked.features
         wide = device_array(on_host(given).astype(np.float64), given)
         shard = dataclasses.replace(shard, features=wide, grid=None)
-    return Private(shard, own_array(shards.counts, np.float64))
+    return Private(shard, jax_array(shards.counts, np.float64))
 
 
 def check_shards(shards: Shards) -> None:
@@ -265,6 +265,6 @@ def check_targets(loss: Loss | None, shards: Shards) -> None:
     them. Only targets that were packed by hand can fail. A custom loss is not called: it would see
     all records at once, and could remember or reveal them.
     """
-    if loss is not None and not own_parts(loss):
+    if loss is not None and not custom_classes(loss):
         real = on_host(shards.stacked.mask) > 0
         loss.check_targets(on_host(shards.stacked.targets)[real])

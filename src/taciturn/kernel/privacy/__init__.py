@@ -13,9 +13,20 @@ from taciturn.kernel.privacy.accounting import (
     account,
     sampled,
 )
-from taciturn.kernel.privacy.certificate import REAL_NUMBERS, SCOPE, Certificate, alone_among
+from taciturn.kernel.privacy.certificate import (
+    REAL_NUMBERS,
+    SCOPE,
+    Certificate,
+    trust_without_honest_agents,
+)
 from taciturn.kernel.privacy.composition import Composition, compose
-from taciturn.kernel.privacy.drawn import LEAST_NUMBERS, PER_VALUE, Drawn, drawn_noise, noise_test
+from taciturn.kernel.privacy.drawn import (
+    LEAST_NUMBERS,
+    PER_VALUE,
+    Drawn,
+    noise_statistic,
+    noise_test,
+)
 from taciturn.kernel.privacy.gaussian import delta_of, epsilon_of
 from taciturn.kernel.privacy.ledger import (
     NO_QUESTION,
@@ -32,11 +43,11 @@ from taciturn.kernel.privacy.mechanisms import (
     Law,
     Mechanism,
     NoNoise,
-    delta_left,
     eta1,
     eta2,
     lattice_width,
     mu_of_choice,
+    remaining_delta,
 )
 from taciturn.kernel.privacy.objective import objective_deltas
 from taciturn.kernel.privacy.terms import (
@@ -57,13 +68,13 @@ from taciturn.kernel.privacy.terms import (
 )
 
 __all__ = [
-    "LEAST_NUMBERS", "LEAST_RATE", "LEAST_SCALE", "MOST_EPSILON",
-    "MOST_EPSILON_OF_POISSON", "NO_QUESTION", "PER_VALUE", "REAL_NUMBERS", "SCOPE", "Adjacency",
-    "BoundedChange", "Certificate", "ChoiceLeg", "Composition", "Drawn", "Event", "Exact",
-    "FixedSize", "Gaussian", "GaussianAnswer", "Inside", "Laplace", "LaplaceAnswer", "Law",
-    "Ledger", "Leg", "Mechanism", "Messages", "NoNoise", "Norm", "Observer", "PerturbedAnswer",
-    "Relation", "ReplaceOne", "Sampled", "SensitivityBound", "Sum", "TargetChange", "Terms", "Unit",
-    "ZeroOut", "account", "alone_among", "compose", "delta_left", "delta_of", "drawn_noise",
-    "epsilon_of", "eta1", "eta2", "folded", "lattice_width", "mu_of_choice",
-    "noise_test", "objective_deltas", "sampled",
+    "LEAST_NUMBERS", "LEAST_RATE", "LEAST_SCALE", "MOST_EPSILON", "MOST_EPSILON_OF_POISSON",
+    "NO_QUESTION", "PER_VALUE", "REAL_NUMBERS", "SCOPE", "Adjacency", "BoundedChange",
+    "Certificate", "ChoiceLeg", "Composition", "Drawn", "Event", "Exact", "FixedSize", "Gaussian",
+    "GaussianAnswer", "Inside", "Laplace", "LaplaceAnswer", "Law", "Ledger", "Leg", "Mechanism",
+    "Messages", "NoNoise", "Norm", "Observer", "PerturbedAnswer", "Relation", "ReplaceOne",
+    "Sampled", "SensitivityBound", "Sum", "TargetChange", "Terms", "Unit", "ZeroOut", "account",
+    "compose", "delta_of", "epsilon_of", "eta1", "eta2", "folded", "lattice_width", "mu_of_choice",
+    "noise_statistic", "noise_test", "objective_deltas", "remaining_delta", "sampled",
+    "trust_without_honest_agents",
 ]  # fmt: skip

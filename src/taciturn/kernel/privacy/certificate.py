@@ -162,7 +162,7 @@ def trust_of(legs: Sequence[Leg], terms: Terms, agents: int) -> str:
     if not first.trust and isinstance(observer, Sum) and not first.ledger.has_mu:
         trust += _POST_PROCESSING
     if isinstance(observer, Sum) and 1 < agents <= observer.colluders + 1:
-        trust = alone_among(agents, observer.colluders)
+        trust = trust_without_honest_agents(agents, observer.colluders)
     if isinstance(observer, Messages) and observer != terms.observer:
         trust = _not_credited("this algorithm asks at private iterates")
         if any(leg.ledger.sampled for leg in legs):
@@ -173,7 +173,7 @@ def trust_of(legs: Sequence[Leg], terms: Terms, agents: int) -> str:
     return f"{trust}; and the author of {names}, for the bound" if names else trust
 
 
-def alone_among(agents: int, colluders: int) -> str:
+def trust_without_honest_agents(agents: int, colluders: int) -> str:
     """Return what is taken on trust where all other agents may collude.
 
     **Guarantee.** The accountant counts on the noise of A - k agents (`Ledger.mu_per_agent`): for

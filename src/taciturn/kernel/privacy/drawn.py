@@ -143,7 +143,7 @@ def pays_for_tests(ledger: Ledger, *, epsilon: float, delta: float) -> bool:
     return level * (1 + math.exp(min(epsilon, _MOST_EXPONENT))) <= SHARE * delta
 
 
-def drawn_noise(ledger: Ledger, sizes: Float[HostArray, "A T E"]) -> Drawn:
+def noise_statistic(ledger: Ledger, sizes: Float[HostArray, "A T E"]) -> Drawn:
     """Return the statistic of the noise of the answers in a ledger, in units of its scales.
 
     `sizes`: the `Mechanism.size` of the noise of each answer; ignored where there was none.

@@ -238,7 +238,7 @@ def lattice_epsilon(
         return epsilon_of(delta)
     scale = checks.positive("scale", scale)
     once = eta1(values, scale, law)
-    remaining = delta_left(delta, once)
+    remaining = remaining_delta(delta, once)
     if scale < 1 or remaining <= 0:
         return epsilon_of(delta) + math.inf
     epsilon = epsilon_of(remaining)
@@ -247,7 +247,7 @@ def lattice_epsilon(
     return epsilon + (both if both <= _MOST else math.inf)
 
 
-def delta_left(delta: float, once: float) -> float:
+def remaining_delta(delta: float, once: float) -> float:
     """Return the delta that remains for rounded noise after the costs of test and lattice.
 
     `once`: eta1; 0 is returned if it is above 1.

@@ -17,14 +17,14 @@ from taciturn.kernel.questions.centred import (
     Recentred,
     RowMean,
     around,
-    is_plain,
-    usable_centre,
+    clipped_centre,
+    is_full_batch,
 )
 from taciturn.kernel.questions.claims import (
     check_of_library,
+    custom_classes,
     foreign_operation,
     name_of_class,
-    own_parts,
 )
 from taciturn.kernel.questions.gradient import (
     Gradient,
@@ -81,13 +81,12 @@ QUERIES: Mapping[str, Any] = MappingProxyType(
 
 __all__ = [
     "BINS", "KINDS", "NEAREST", "QUERIES", "AddedNoise", "AllRecords", "Around", "Assumptions",
-    "AtStep", "Centre", "CentredGradient", "ClippedErrors", "Drawn", "FixedSizeBatches",
-    "Gradient", "Loss", "Margins", "MinibatchDifference", "MinibatchGradient",
-    "OnLattice", "Oracle", "Pair", "PerRecord", "PerturbedStep", "Point",
-    "PoissonBatches", "ProjectedStep", "ProximalStep", "Question", "Recentred", "RegressionLoss",
-    "Residual", "RowMean", "Sampling", "Squared", "Statistics", "Step", "Tally", "TargetArray",
-    "TargetGradient", "TargetQuestion", "Targets", "Words", "around", "bound_of",
-    "check_of_library", "clip_coefficient", "foreign_operation", "is_plain", "margins",
-    "name_of_class", "own_parts", "record_sum", "statistics_size",
-    "usable_centre",
+    "AtStep", "Centre", "CentredGradient", "ClippedErrors", "Drawn", "FixedSizeBatches", "Gradient",
+    "Loss", "Margins", "MinibatchDifference", "MinibatchGradient", "OnLattice", "Oracle", "Pair",
+    "PerRecord", "PerturbedStep", "Point", "PoissonBatches", "ProjectedStep", "ProximalStep",
+    "Question", "Recentred", "RegressionLoss", "Residual", "RowMean", "Sampling", "Squared",
+    "Statistics", "Step", "Tally", "TargetArray", "TargetGradient", "TargetQuestion", "Targets",
+    "Words", "around", "bound_of", "check_of_library", "clip_coefficient", "clipped_centre",
+    "custom_classes", "foreign_operation", "is_full_batch", "margins", "name_of_class",
+    "record_sum", "statistics_size",
 ]  # fmt: skip

@@ -79,7 +79,7 @@ class RowMean(Question):
         return {"kind": "mean", "coefficient": 1.0, "row": spec.record_norm}
 
 
-def usable_centre(centre: Float[Array, "D"], record_norm: float) -> Float[Array, "D"]:
+def clipped_centre(centre: Float[Array, "D"], record_norm: float) -> Float[Array, "D"]:
     """Return a centre scaled to norm at most R, truncated to few digits, with last entry 0.
 
     The true mean of rows is within R, so scaling a noised one brings it nearer.
@@ -179,7 +179,7 @@ class Recentred(Question):
     def exact(self, shard: Shard, count: Count, query: Around) -> Answer:
         """Return the inner question's answer on the rows around the centre."""
         self._check_centre(shard, query)
-        rows = self._rows(shard, usable_centre(query.centre, self.record_norm))
+        rows = self._rows(shard, clipped_centre(query.centre, self.record_norm))
         grid = shard.grid and dataclasses.replace(shard.grid, record_norm=self.row_norm)
         around = dataclasses.replace(shard, features=rows, grid=grid)
         return self.inner.exact(around, count, query.inner)
@@ -212,7 +212,7 @@ class Recentred(Question):
         return self.inner.bound(around(spec, self.row_norm), adjacency, norm=norm)
 
 
-def is_plain(gradient: Gradient) -> bool:
+def is_full_batch(gradient: Gradient) -> bool:
     """Return whether a gradient is one of all records, at one point."""
     return type(gradient.sampling) is AllRecords and gradient.spread is None
 
@@ -243,7 +243,7 @@ class CentredGradient(Recentred):
     inner: Gradient
 
     def __check_init__(self) -> None:
-        if not is_plain(self.inner):
+        if not is_full_batch(self.inner):
             raise InputError(
                 "sums around a centre are of all records at one point; ask a batch, or a "
                 "difference, of the rows around it (Recentred)"
@@ -253,7 +253,7 @@ class CentredGradient(Recentred):
         """Return g_i(w, c)."""
         self._check_centre(shard, query)
         check_form(query.inner, Point, x=self.inner.model_shape(shard))
-        centre = usable_centre(query.centre, self.record_norm)
+        centre = clipped_centre(query.centre, self.record_norm)
         summed: tuple[Array, Array, Array] = over_rows(
             shard, self._sums, centre, query.inner.x, outputs=self.inner.loss.outputs or 1
         )

@@ -94,7 +94,7 @@ def name_of_class(kind: type) -> str:
     return f"{kind.__module__}:{kind.__qualname__}"
 
 
-def own_parts(module: Any, *, losses: bool = True) -> tuple[type, ...]:
+def custom_classes(module: Any, *, losses: bool = True) -> tuple[type, ...]:
     """Return the classes of an object and all of its parts that are not the library's.
 
     Parts are all values but numbers, texts and arrays, and include attributes that shadow those of
@@ -160,7 +160,7 @@ def coefficients(
     another. (Losses of the library are smooth: `taciturn.kernel.records.grid.gathering_slack`
     bounds this effect.)
     """
-    if not own_parts(loss):
+    if not custom_classes(loss):
         return clip_coefficient(loss.coefficient(margins, targets), bound)
 
     def one(margin: Array, target: Array) -> Array:

@@ -21,7 +21,7 @@ from taciturn import checks
 from taciturn.errors import InputError
 from taciturn.kernel import privacy
 from taciturn.kernel.questions.bounds import bound_of
-from taciturn.kernel.questions.claims import from_library, name_of_class, own_parts
+from taciturn.kernel.questions.claims import custom_classes, from_library, name_of_class
 from taciturn.kernel.questions.loss import Loss
 from taciturn.kernel.questions.sampling import (
     LAWS,
@@ -305,7 +305,7 @@ class Oracle(eqx.Module):
         library's, except a loss of which the question enforces all that the bound needs.
         """
         ours = isinstance(self, Question) and _is_ours(type(self)) and self.holds_for_any_loss
-        return tuple(map(name_of_class, own_parts(self, losses=not ours)))
+        return tuple(map(name_of_class, custom_classes(self, losses=not ours)))
 
     @final
     def stated(self, spec: Spec) -> dict[str, Any]:

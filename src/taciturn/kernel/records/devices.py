@@ -85,7 +85,7 @@ class Devices:
 def spread(shards: Shards, devices: Devices) -> Shards:
     """Return the records with every agent's on its device; those of other processes are dropped.
 
-    Records that are spread over these devices already (`spread_local`) are returned unchanged.
+    Records that are spread over these devices already (`shards_of_process`) are returned unchanged.
     """
     mask = shards.stacked.mask
     if len(devices.devices) > 1 and mask.sharding.is_equivalent_to(devices.on_agents, mask.ndim):
@@ -93,7 +93,7 @@ def spread(shards: Shards, devices: Devices) -> Shards:
     if not mask.is_fully_addressable:
         raise InputError(
             "the records were spread over other devices than these, or in another order, so an "
-            "agent's would move to another process; give spread_local and the run the same devices"
+            "agent's would move to another process; give shards_of_process and the run the same devices"
         )
     local = devices.local(shards.agents)
     return _placed_on(devices, shards, slice(local.start, local.stop))
@@ -110,7 +110,7 @@ def digest_of_all(shards: Shards) -> str | None:
     return content.hexdigest()
 
 
-def spread_local(local: Shards, counts: tuple[int, ...], devices: Devices) -> Shards:
+def shards_of_process(local: Shards, counts: tuple[int, ...], devices: Devices) -> Shards:
     """Return shards of all agents, of which this process holds only the records of `local`.
 
     `local` are those of this process (`Devices.local`), in blocks as long as the largest of the

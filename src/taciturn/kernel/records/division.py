@@ -189,7 +189,7 @@ def check_sizes(units: int, agents: int, of: str = "rows") -> None:
         raise InputError(f"{agents} agents but {units} {of}; ask for at most {units} agents")
 
 
-def by_owner(owner: HostArray, agents: int) -> list[HostArray]:
+def rows_by_owner(owner: HostArray, agents: int) -> list[HostArray]:
     """Return the rows of each agent, in order, from the agent of each row."""
     order = np.argsort(owner, kind="stable")
     return np.split(order, np.cumsum(np.bincount(owner, minlength=agents))[:-1])
@@ -317,7 +317,7 @@ class Persons:
         owner = np.empty(len(names), int)
         for agent, group in enumerate(groups):
             owner[group] = agent
-        return Parts(by_owner(owner[person], agents), groups.origin)
+        return Parts(rows_by_owner(owner[person], agents), groups.origin)
 
     def most_agents(self, parts: Sequence[Int[HostArray, "_m"]]) -> int:
         """Return the largest number of agents that have rows of one person."""

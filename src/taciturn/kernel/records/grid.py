@@ -26,7 +26,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import DTypeLike
 
-from taciturn.kernel.records.memory import aligned_zeros, in_pieces
+from taciturn.kernel.records.memory import aligned_zeros, row_blocks
 from taciturn.typing import Array, HostArray
 
 # whole numbers that double precision holds, as binary digits
@@ -94,7 +94,7 @@ def on_grid(features: HostArray, grid: Grid, dtype: DTypeLike = np.float64) -> H
     quantum = math.ldexp(grid.unit, -grid.digits)
     cut_off = aligned_zeros(features.shape, dtype)
     flat, rows = cut_off.reshape(-1), np.reshape(features, -1)
-    for some, given in zip(in_pieces(flat), in_pieces(rows), strict=True):
+    for some, given in zip(row_blocks(flat), row_blocks(rows), strict=True):
         some[...] = np.trunc(np.divide(given, quantum, dtype=np.float64)) * quantum
     return cut_off
 

@@ -22,7 +22,7 @@ _CACHE = 2**25
 _BYTES = 64
 
 
-def in_pieces(rows: HostArray) -> Iterator[HostArray]:
+def row_blocks(rows: HostArray) -> Iterator[HostArray]:
     """Yield an array in consecutive pieces, views along its first axis; at least one."""
     for start in range(0, max(len(rows), 1), _ROWS):
         yield rows[start : start + _ROWS]
@@ -45,7 +45,7 @@ def aligned_zeros(shape: tuple[int, ...], dtype: DTypeLike) -> HostArray:
     return zeros
 
 
-def own_array(values: Any, dtype: DTypeLike | None = None) -> Array:
+def jax_array(values: Any, dtype: DTypeLike | None = None) -> Array:
     """Return numbers as an array of JAX that shares no memory with them.
 
     As `jnp.array`, which compiles a program for every shape.

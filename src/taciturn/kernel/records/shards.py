@@ -13,15 +13,15 @@ import numpy as np
 from jaxtyping import Bool, Float, Shaped
 
 from taciturn import checks
-from taciturn.errors import InputError, PrivacyError, told_anew
+from taciturn.errors import InputError, PrivacyError, reraise_clean
 from taciturn.kernel.records.division import EMPTY, Origin, Persons, origin_of
 from taciturn.kernel.records.grid import Grid, on_grid, row_digits
 from taciturn.kernel.records.memory import (
     aligned_zeros,
     device_array,
-    in_pieces,
+    jax_array,
     on_host,
-    own_array,
+    row_blocks,
     some_of,
 )
 from taciturn.typing import Array, HostArray, Precision
@@ -74,7 +74,7 @@ class Shards(eqx.Module):
 
     def shard(self, agent: int) -> Shard:
         """Return the records of one agent, padding included."""
-        one: Shard = jax.tree.map(lambda leaf: own_array(np.asarray(leaf)[agent]), self.stacked)
+        one: Shard = jax.tree.map(lambda leaf: jax_array(np.asarray(leaf)[agent]), self.stacked)
         return one
 
 
@@ -119,7 +119,7 @@ def pack(  # noqa: PLR0913 - rows, whose they are, and what is enforced
 
     **Guarantee.** Clipping acts on each row alone, so that data sets that differ in one record
     still do after packing; the norm of a stored row, after rounding to `precision`, is at most R
-    (`within_norm`); and parts are disjoint, as parallel composition of the agents requires.
+    (`clip_rows`); and parts are disjoint, as parallel composition of the agents requires.
     With persons, m_i is K times a number of persons (`Persons`). An absent row is stored as the
     padding is, zeros under a mask; m_i counts it, so that no count follows from a cell.
 
@@ -157,13 +157,13 @@ def pack(  # noqa: PLR0913 - rows, whose they are, and what is enforced
             [agent * longest + np.arange(len(indices[agent])) for agent in agents]
         )
         real = (held != EMPTY) & (True if absent is None else ~absent[held])
-        for filled in in_pieces(np.flatnonzero(real)):
+        for filled in row_blocks(np.flatnonzero(real)):
             some, where = held[filled], place[filled]
-            flat[where] = within_norm(_finite_rows(features, some), record_norm, precision)
+            flat[where] = clip_rows(_finite_rows(features, some), record_norm, precision)
             answers.flat[where] = targets[some]
             mask.flat[where] = 1
     counts = tuple(int(part.size) for part in indices)
-    data = Shard(device_array(rows), own_array(answers), own_array(mask))
+    data = Shard(device_array(rows), jax_array(answers), jax_array(mask))
     return Shards(data, counts, float(record_norm), origin)
 
 
@@ -188,7 +188,7 @@ def check_norms(shard: Shard, record_norm: float) -> None:
     """
     features = on_host(shard.features)
     rows = features.reshape(-1, features.shape[-1])
-    outside = sum(int(np.sum(~(row_norms(some) <= record_norm))) for some in in_pieces(rows))
+    outside = sum(int(np.sum(~(row_norms(some) <= record_norm))) for some in row_blocks(rows))
     if outside:
         raise PrivacyError(
             f"{outside} rows have a norm above {record_norm:g}; "
@@ -237,7 +237,9 @@ def _finite_rows(features: HostArray, part: HostArray) -> HostArray:
     def no_numbers(_: Exception) -> Exception:
         return InputError(f"features are {features.dtype} and not all numbers; encode them first")
 
-    rows = told_anew(lambda: features[part].astype(np.float64), (TypeError, ValueError), no_numbers)
+    rows = reraise_clean(
+        lambda: features[part].astype(np.float64), (TypeError, ValueError), no_numbers
+    )
     bad = np.argwhere(~np.isfinite(rows))
     if bad.size:
         row, column = bad[0]
@@ -264,7 +266,7 @@ def row_norms(rows: Float[np.ndarray, "*A M D"]) -> Float[np.ndarray, "*A M"]:
     return norms
 
 
-def within_norm(
+def clip_rows(
     rows: Float[np.ndarray, "M D"], record_norm: float, precision: Precision
 ) -> Float[np.ndarray, "M D"]:
     """Return each row times min(1, R / |x|_2), in `precision`, of norm at most R after rounding.
@@ -314,7 +316,7 @@ def _shrunk(rows: HostArray, record_norm: float, spare: float) -> HostArray:
     return shrunk
 
 
-def padded_to(rows: int, shards: Shards) -> Shards:
+def pad_shards(rows: int, shards: Shards) -> Shards:
     """Return the shards padded to so many places for each agent."""
     if shards.stacked.mask.shape[1] == rows:
         return shards

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from taciturn.engine import Plan, behind_the_door, reproduction, simulate
+from taciturn.engine import Plan, records_for_door, reproduction, simulate
 from taciturn.errors import InputError
 from taciturn.problems import Problem, minimise
 from taciturn.typing import HostArray
@@ -213,7 +213,7 @@ def _timed(name: str, one: Records, scale: Scale) -> HostArray:
 
 def seconds(made: Plan, one: Records, times: int) -> Measured:
     """Return the wall time of a compiled run, measured `times` times after a first one."""
-    program, private = made.program, behind_the_door(made, one.shards)
+    program, private = made.program, records_for_door(made, one.shards)
 
     def once() -> float:
         began = time.perf_counter()
