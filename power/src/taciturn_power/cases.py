@@ -16,10 +16,11 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
-from taciturn.errors import , install_command(
+from taciturn.errors import (
     DataError,
     InputError,
     MissingPackageError,
+    install_command,
     reraise_clean,
 )
 from taciturn.typing import HostArray

@@ -93,7 +93,8 @@ def spread(shards: Shards, devices: Devices) -> Shards:
     if not mask.is_fully_addressable:
         raise InputError(
             "the records were spread over other devices than these, or in another order, so an "
-            "agent's would move to another process; give shards_of_process and the run the same devices"
+            "agent's would move to another process; give shards_of_process and the run the same "
+            "devices"
         )
     local = devices.local(shards.agents)
     return _placed_on(devices, shards, slice(local.start, local.stop))
