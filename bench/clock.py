@@ -29,11 +29,11 @@ def alternating(functions: list[Callable[[], object]], *, repeats: int = 7) -> l
         function()
     times: list[list[float]] = [[] for _ in functions]
     for _ in range(repeats):
-        for function, own in zip(functions, times, strict=True):
+        for function, taken in zip(functions, times, strict=True):
             began = time.perf_counter()
             function()
-            own.append(time.perf_counter() - began)
-    return [float(np.median(own)) for own in times]
+            taken.append(time.perf_counter() - began)
+    return [float(np.median(taken)) for taken in times]
 
 
 def read_bandwidth(array: jax.Array) -> float:

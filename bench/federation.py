@@ -248,12 +248,12 @@ def _marks(study: Study, parties: Sequence[Any]) -> float:
 
 
 def _watched(party: Any, times: dict[int, float]) -> Any:
-    heard = party.receive
+    receive_packet = party.receive
 
     def watched(packet: Packet, now: float) -> list[Packet]:
-        said: list[Packet] = heard(packet, now)
+        packets: list[Packet] = receive_packet(packet, now)
         times.setdefault(party.progress().round, time.perf_counter())
-        return said
+        return packets
 
     return watched
 

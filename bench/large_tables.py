@@ -102,10 +102,10 @@ def trained(table: Path, rounds: int) -> tuple[float, float]:
     code = "import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True, stdout=2)"
     code += "; print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
     began = time.perf_counter()
-    told = subprocess.run(
+    finished = subprocess.run(
         [sys.executable, "-c", code, *command], check=True, capture_output=True, text=True
     )
-    return time.perf_counter() - began, float(told.stdout) * 1024
+    return time.perf_counter() - began, float(finished.stdout) * 1024
 
 
 if __name__ == "__main__":

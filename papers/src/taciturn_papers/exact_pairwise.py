@@ -95,8 +95,8 @@ def pairwise_mu_affine(
     owner = np.repeat(answers.slots[:, 0], features.shape[-1])
     mu = np.full_like(bounds.mu, np.inf)
     for j in range(plan.spec.agents):
-        heard = answers.heard_by(plan.network, j, released=released)
-        seen = row_space(heard * np.where(owner == j, 0.0, scale)) / scale
+        received = answers.heard_by(plan.network, j, released=released)
+        seen = row_space(received * np.where(owner == j, 0.0, scale)) / scale
         for i in set(range(plan.spec.agents)) - {j}:
             of_sums = seen[:, owner == i].reshape(len(seen), -1, features.shape[-1]).sum(axis=1)
             mu[i, j] = np.max(np.linalg.norm(of_sums @ features[i].T, axis=0))
@@ -123,8 +123,8 @@ class UnitAnswers(NamedTuple):
 
     def heard_by(self, network: Network, agent: int, *, released: bool) -> Float[HostArray, "R ND"]:
         """Return the rows of the linear map from answers to what an agent hears."""
-        heard = heard_by(network, agent, self.messages)
-        flat = heard.reshape(len(heard), -1)
+        received = heard_by(network, agent, self.messages)
+        flat = received.reshape(len(received), -1)
         return (np.concatenate([flat, self.model], axis=1) if released else flat).T
 
 

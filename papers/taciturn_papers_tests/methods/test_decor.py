@@ -29,11 +29,11 @@ def realised(noise, agent, coalition, sensitivity):
     it estimates; mu is how far a record moves it, in its own standard deviations.
     """
     draw = np.random.default_rng(0)
-    own, pairs = noise.drawn(draw, DRAWS)
+    local, pairs = noise.drawn(draw, DRAWS)
     first, second = noise.graph.edges.T
     known = np.isin(first, coalition) | np.isin(second, coalition)
     honest = [one for one in range(AGENTS) if one not in coalition]
-    seen = noise.added(own, pairs) - noise.added(0 * own, pairs * known[:, None])
+    seen = noise.added(local, pairs) - noise.added(0 * local, pairs * known[:, None])
     covariance = np.cov(seen[honest])
     shift = sensitivity * (np.array(honest) == agent)
     return math.sqrt(shift @ np.linalg.solve(covariance, shift))
@@ -89,7 +89,7 @@ def test_calibrated_noise_costs_its_budget_and_is_less_than_without_pairs():
     noise = calibrated(mixing, np.full(8, 0.01), mu, 90, colluders=1)
     assert np.max(noise.mu(np.full(8, 0.01), 90, colluders=1)) == pytest.approx(mu, rel=1e-12)
     independent = 0.01 * math.sqrt(90) / mu
-    assert 1 / math.sqrt(7) < noise.own / independent < 0.6
+    assert 1 / math.sqrt(7) < noise.local / independent < 0.6
 
 
 def gradients_of(problem):

@@ -100,10 +100,10 @@ def dp_recal(  # noqa: PLR0913 - what Algorithm 1 takes
     noises = [zero] * agents
     models, duals, gradients = [x], [sent], []
     for agent, visit in zip(walk.holders.tolist(), walk.visits.tolist(), strict=True):
-        own = states[agent]
-        gradients.append(gradient(agent, own.copy))
-        x, states[agent] = agent_step(own, x, sent, gradients[-1], setting.alpha, agents, prox)
-        change = states[agent].dual - own.dual
+        before = states[agent]
+        gradients.append(gradient(agent, before.copy))
+        x, states[agent] = agent_step(before, x, sent, gradients[-1], setting.alpha, agents, prox)
+        change = states[agent].dual - before.dual
         total = total + change
         noise = (
             setting.first_scale * setting.decay ** (-visit / 2) * draw.standard_normal(dimension)
@@ -118,7 +118,7 @@ def dp_recal(  # noqa: PLR0913 - what Algorithm 1 takes
 
 
 def agent_step(  # noqa: PLR0913, PLR0917 - the letters of Algorithm 1
-    own: AgentState,
+    before: AgentState,
     x: HostArray,
     received: HostArray,
     gradient: HostArray,
@@ -128,10 +128,10 @@ def agent_step(  # noqa: PLR0913, PLR0917 - the letters of Algorithm 1
 ) -> tuple[HostArray, AgentState]:
     """Return x^{k+1} and the holder's next state: one pass of Algorithm 1, step 3."""
     beta = coupling(agents)
-    half = own.dual + beta * (x - own.copy)
-    model = prox(x - (received + half - own.dual))
-    copy = own.copy - alpha * (gradient - half)
-    return model, AgentState(copy, half + beta * ((model - x) - (copy - own.copy)))
+    half = before.dual + beta * (x - before.copy)
+    model = prox(x - (received + half - before.dual))
+    copy = before.copy - alpha * (gradient - half)
+    return model, AgentState(copy, half + beta * ((model - x) - (copy - before.copy)))
 
 
 def coupling(agents: int) -> float:

@@ -59,8 +59,8 @@ def noisy_gossip(  # noqa: PLR0913 - what the methods take
     """
     draw = np.random.default_rng(seed)
     weights = mixing.lazy.matrix().toarray()
-    own = np.diag(weights)
-    agents, zero = len(own), np.zeros_like(start)
+    self_weight = np.diag(weights)
+    agents, zero = len(self_weight), np.zeros_like(start)
     memories = [GossipMemory(start, start, zero, start)] * agents
     sent = np.broadcast_to(start, (agents, len(start)))
     messages, models = [], []
@@ -71,10 +71,10 @@ def noisy_gossip(  # noqa: PLR0913 - what the methods take
         ]
         scale = setting.first_scale * setting.decay ** (-k / 2)
         now = np.array(exact) + scale * draw.standard_normal(sent.shape)
-        told = 2 * now - sent if method == "extra" and k else now
-        others = weights @ told - own[:, None] * told
+        shown = 2 * now - sent if method == "extra" and k else now
+        others = weights @ shown - self_weight[:, None] * shown
         memories = [
-            gossip_step(m, g, others[i], own[i], setting.alpha, method, prox)
+            gossip_step(m, g, others[i], self_weight[i], setting.alpha, method, prox)
             for i, (m, g) in enumerate(zip(memories, slopes, strict=True))
         ]
         sent = now
@@ -93,18 +93,18 @@ def message(
 
 
 def gossip_step(  # noqa: PLR0913, PLR0917 - the letters of the recursion
-    memory: GossipMemory, slope: HostArray, others: HostArray, own: float, alpha: float,
+    memory: GossipMemory, slope: HostArray, others: HostArray, self_weight: float, alpha: float,
     method: GossipMethod, prox: Prox,
 ) -> GossipMemory:  # fmt: skip
     """Return an agent's next memory; `others` is what it hears, weighted."""
     turn = alpha * (slope - memory.slope)
     mine = _ahead(memory) - (turn if method == "nids" else 0)
-    argument = memory.argument - memory.model + own * mine + others
+    argument = memory.argument - memory.model + self_weight * mine + others
     argument = argument - (turn if method == "extra" else 0)
     return GossipMemory(prox(argument), memory.model, slope, argument)
 
 
-def message_change(method: GossipMethod, own: float, rounds: int) -> Float[HostArray, " T"]:
+def message_change(method: GossipMethod, self_weight: float, rounds: int) -> Float[HostArray, " T"]:
     """Return by how much one record moves an agent's messages, in units of 2 alpha c.
 
     The agent has one record, with gradient +c at every point on the one data set and -c on the
@@ -114,7 +114,7 @@ def message_change(method: GossipMethod, own: float, rounds: int) -> Float[HostA
 
     Parameters
     ----------
-    own
+    self_weight
         The agent's own weight in (I + W)/2.
     """
     zero = np.zeros(1)
@@ -125,7 +125,7 @@ def message_change(method: GossipMethod, own: float, rounds: int) -> Float[HostA
         first, second = (message(m, g, 1.0, method) for m, g in zip(pair, slopes, strict=True))
         changes.append(abs(float((first - second)[0])))
         pair = [
-            gossip_step(m, g, zero, own, 1.0, method, lambda v: v)
+            gossip_step(m, g, zero, self_weight, 1.0, method, lambda v: v)
             for m, g in zip(pair, slopes, strict=True)
         ]
     return np.array(changes)

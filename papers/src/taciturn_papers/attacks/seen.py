@@ -76,11 +76,14 @@ def seen_on_links(  # noqa: PLR0913 - the public facts of a run
     InputError
         If the agent takes part fewer than two times: nothing is then said.
     """
-    said = recover(links, walk, alpha, unprox_none)
+    recovered = recover(links, walk, alpha, unprox_none)
     hops = np.flatnonzero(walk.holders == agent)[:-1]
     shape = (len(hops), -1, classes)
     if not len(hops):
         raise InputError(f"agent {agent} holds the token less than twice; take a longer walk")
     return Seen(
-        said.copies[hops].reshape(shape), said.gradients[hops].reshape(shape), records, record_norm
+        recovered.copies[hops].reshape(shape),
+        recovered.gradients[hops].reshape(shape),
+        records,
+        record_norm,
     )

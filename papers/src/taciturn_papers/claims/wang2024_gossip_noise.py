@@ -32,8 +32,8 @@ def spent(method: GossipMethod, rounds: int) -> float:
 
 def changes(method: GossipMethod, rounds: int) -> HostArray:
     """Return `message_change` on a ring with Metropolis weights."""
-    own = metropolis(ring(AGENTS)).lazy.matrix().toarray()[0, 0]
-    return message_change(method, float(own), rounds)
+    self_weight = metropolis(ring(AGENTS)).lazy.matrix().toarray()[0, 0]
+    return message_change(method, float(self_weight), rounds)
 
 
 def decide(method: GossipMethod) -> Finding:

@@ -30,9 +30,9 @@ def changes(activations: int) -> HostArray:
     return np.array(moved)
 
 
-def _activated(own: AgentState, gradient: float) -> AgentState:
+def _activated(state: AgentState, gradient: float) -> AgentState:
     zero = np.zeros(1)
-    return agent_step(own, zero, zero, np.array([gradient]), ALPHA, AGENTS, lambda v: v)[1]
+    return agent_step(state, zero, zero, np.array([gradient]), ALPHA, AGENTS, lambda v: v)[1]
 
 
 def decide() -> Finding:

@@ -35,7 +35,7 @@ class CorrelatedNoise:
 
     Attributes
     ----------
-    own, pair
+    local, pair
         s and tau, in units of a gradient.
 
     Raises
@@ -45,11 +45,11 @@ class CorrelatedNoise:
     """
 
     graph: Graph
-    own: float
+    local: float
     pair: float
 
     def __post_init__(self) -> None:
-        positive("own", self.own)
+        positive("local", self.local)
         if not (self.pair >= 0 and math.isfinite(self.pair)):
             raise InputError(f"pair is {self.pair}; it must be a number that is not below 0")
 
@@ -58,7 +58,7 @@ class CorrelatedNoise:
         honest = [one for one in range(self.graph.agents) if one not in colluders]
         among = self.graph.adjacency().toarray()[np.ix_(honest, honest)]
         laplacian = np.diag(among.sum(axis=1)) - among
-        covariance: HostArray = self.own**2 * np.eye(len(honest)) + self.pair**2 * laplacian
+        covariance: HostArray = self.local**2 * np.eye(len(honest)) + self.pair**2 * laplacian
         return covariance
 
     def mu(
@@ -119,15 +119,15 @@ class CorrelatedNoise:
         self, draw: np.random.Generator, dimension: int
     ) -> tuple[Float[HostArray, "A D"], Float[HostArray, "E D"]]:
         """Return the noise of one round: each agent's own, and that of each pair."""
-        own = self.own * draw.standard_normal((self.graph.agents, dimension))
-        return own, self.pair * draw.standard_normal((len(self.graph.edges), dimension))
+        local = self.local * draw.standard_normal((self.graph.agents, dimension))
+        return local, self.pair * draw.standard_normal((len(self.graph.edges), dimension))
 
     def added(
-        self, own: Float[HostArray, "A D"], pairs: Float[HostArray, "E D"]
+        self, local: Float[HostArray, "A D"], pairs: Float[HostArray, "E D"]
     ) -> Float[HostArray, "A D"]:
         """Return what each agent adds to its gradient."""
         first, second = self.graph.edges.T
-        total = own.copy()
+        total = local.copy()
         np.add.at(total, first, pairs)
         np.subtract.at(total, second, pairs)
         return total
@@ -151,8 +151,8 @@ def calibrated(
 
     def scaled(ratio: float) -> CorrelatedNoise:
         unit = CorrelatedNoise(mixing.graph, 1.0, ratio)
-        own = float(np.max(unit.mu(sensitivity, rounds, colluders=colluders))) / mu
-        return replace(unit, own=own, pair=ratio * own)
+        local = float(np.max(unit.mu(sensitivity, rounds, colluders=colluders))) / mu
+        return replace(unit, local=local, pair=ratio * local)
 
     return min(map(scaled, _RATIOS), key=lambda noise: _spread(noise, mixing, rounds))
 
@@ -163,7 +163,7 @@ def _spread(noise: CorrelatedNoise, mixing: Mixing, rounds: int) -> float:
     turned = vectors.T @ noise.covariance() @ vectors
     factors = np.outer(values, values)[:-1, :-1]  # the last is 1, of the mean
     kept = turned[:-1, :-1] * factors / (1 - factors)
-    return rounds * noise.own**2 / agents + float(np.trace(kept)) / agents
+    return rounds * noise.local**2 / agents + float(np.trace(kept)) / agents
 
 
 def decor(  # noqa: PLR0913 - what the method takes

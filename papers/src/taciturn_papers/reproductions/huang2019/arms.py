@@ -195,11 +195,11 @@ def augmented(
     shifted by one round then.
     """
     rounds = jnp.arange(1, len(publics) + 1, dtype=publics.dtype)
-    own = jnp.cumsum(iterates, axis=0) / rounds[:, None, None]
+    local_iterates = jnp.cumsum(iterates, axis=0) / rounds[:, None, None]
     shared = jnp.cumsum(publics, axis=0) / rounds[:, None]
-    values = jax.vmap(_local_loss, (None, 0, 1), 1)(problem, data, own)
-    values = values + jax.vmap(jax.vmap(problem.regulariser.value))(own)
-    apart = jnp.linalg.norm(own - shared[:, None], axis=-1)
+    values = jax.vmap(_local_loss, (None, 0, 1), 1)(problem, data, local_iterates)
+    values = values + jax.vmap(jax.vmap(problem.regulariser.value))(local_iterates)
+    apart = jnp.linalg.norm(local_iterates - shared[:, None], axis=-1)
     return jnp.sum(values + rho * apart, axis=1)
 
 
@@ -317,13 +317,13 @@ def _look(
     """Return the metrics of every plan in one repetition."""
     keep = frozenset({"messages", "models"} if watched else {"messages"})
     models, trace = swept(plans, one.shards, seed=seed, keep=keep)
-    own = _own_iterates(models, trace)
-    shared = jnp.broadcast_to(models[:, None], own.shape)
+    local_iterates = _own_iterates(models, trace)
+    shared = jnp.broadcast_to(models[:, None], local_iterates.shape)
     data = one.shards.stacked
     values = {
         ERROR: 100 * np.asarray(errors(problem, one.test, models)),
         LOSS: np.asarray(losses(problem, data, shared)),
-        OWN_LOSS: np.asarray(losses(problem, data, own)),
+        OWN_LOSS: np.asarray(losses(problem, data, local_iterates)),
     }
     looks = [
         {name: np.asarray(v[place]) for name, v in values.items()} for place in range(len(plans))

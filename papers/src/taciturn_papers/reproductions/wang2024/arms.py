@@ -247,7 +247,7 @@ class DecorArm(RingArm):
         bound = task.oracle.bound(spec, budget.terms.adjacency, norm="l2").value[:, 0, 0]
         mixing, mu = metropolis(ring(AGENTS)), float(mu_of(budget.total, budget.delta))
         noise = calibrated(mixing, bound, mu, rounds, colluders=COLLUDERS)
-        of_mean = Noise(noise.own / float(np.max(bound)), np.full(AGENTS, noise.own))
+        of_mean = Noise(noise.local / float(np.max(bound)), np.full(AGENTS, noise.local))
         settings = NoisyGradient(problem).schedule(spec, rounds, of_mean)
         models = decor(
             partial(_gradients, task), partial(_proxes, problem), mixing, noise,

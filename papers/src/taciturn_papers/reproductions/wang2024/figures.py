@@ -59,8 +59,8 @@ def figures(cells: list[Cell], losses: tuple[str, ...]) -> tuple[Figure, ...]:
     """Return Figures 2 and 3 (linear), then 5 and 6 (logistic)."""
     made = []
     for loss in losses:
-        own = [cell for cell in cells if cell.facts.loss == loss]
-        made += [_by_budget(own, loss), _methods(own, loss)]
+        chosen = [cell for cell in cells if cell.facts.loss == loss]
+        made += [_by_budget(chosen, loss), _methods(chosen, loss)]
     return tuple(made)
 
 
@@ -186,11 +186,11 @@ def orderings(cells: list[Cell], losses: tuple[str, ...]) -> list[Ordering]:
     """Return the orderings of Figures 2, 3, 5, 6 and Tables IV, V, and ours."""
     found: list[Ordering] = []
     for loss in losses:
-        own = [cell for cell in cells if cell.facts.loss == loss]
+        chosen = [cell for cell in cells if cell.facts.loss == loss]
         found += [
-            *_budget_orders(own, loss),
-            *_published_orders(own, loss),
-            *_sound_orders(own, loss),
+            *_budget_orders(chosen, loss),
+            *_published_orders(chosen, loss),
+            *_sound_orders(chosen, loss),
         ]
     return found + _fair_orders([cell for cell in cells if cell.facts.loss == "logistic"])
 
@@ -234,11 +234,11 @@ def of_leaks(found: tuple[Leak, ...]) -> list[Ordering]:
     ]  # fmt: skip
 
 
-def _budget_orders(own: list[Cell], loss: str) -> list[Ordering]:
+def _budget_orders(chosen: list[Cell], loss: str) -> list[Ordering]:
     ordered = (*paper_budgets(), NO_NOISE)
     pairs = tuple(
         Pair(NAMES[cell.facts.name], _named_budget(cell, loose), _named_budget(cell, tight))
-        for cell in own
+        for cell in chosen
         for tight, loose in pairwise(ordered)
     )
     claim = "the larger the budget, the smaller the relative error of RECAL; none is best"
@@ -250,11 +250,11 @@ def _named_budget(cell: Cell, budget: Budget) -> tuple[str, Measured]:
     return name, cell.outcomes["RECAL", budget].last("relative")
 
 
-def _published_orders(own: list[Cell], loss: str) -> list[Ordering]:
+def _published_orders(chosen: list[Cell], loss: str) -> list[Ordering]:
     pairs = tuple(
         Pair(NAMES[cell.facts.name], _printed(cell, RECAL_PRINTED), _printed(cell, rival))
         for rival in PRINTED[1:]
-        for cell in own
+        for cell in chosen
     )
     claim = f"relative error, optimum not 0: {RECAL_PRINTED} is below DP-EXTRA and DP-NIDS"
     found = [Ordering(BY_LOSS[loss][1], claim, pairs)]
@@ -263,7 +263,7 @@ def _published_orders(own: list[Cell], loss: str) -> list[Ordering]:
     zero = tuple(
         Pair(NAMES[c.facts.name],
              (RECAL_PRINTED, Measured.of(c.printed[RECAL_PRINTED, EQUAL].zero)), tiny)
-        for c in own
+        for c in chosen
     )  # fmt: skip
     found.append(
         Ordering(part, "at the paper's weights DP-RECAL comes within 1e-12 of the optimum, 0", zero)
@@ -275,14 +275,14 @@ def _printed(cell: Cell, name: str) -> tuple[str, Measured]:
     return name, cell.printed[name, EQUAL].course[-1]
 
 
-def _sound_orders(own: list[Cell], loss: str) -> list[Ordering]:
+def _sound_orders(chosen: list[Cell], loss: str) -> list[Ordering]:
     """Return whether RECAL is ahead of every rival at equal totals, all of them sound."""
     found = []
     for what, words in (("relative", "relative error"), ("wrong", "test error")):
         pairs = tuple(
             Pair(NAMES[cell.facts.name], *(_last(cell, m, what) for m in ("RECAL", rival)))
             for rival in _RIVALS
-            for cell in own
+            for cell in chosen
         )
         claim = f"{words} at equal totals, sound forms: RECAL is below every other"
         found.append(Ordering(BY_LOSS[loss][1], claim, pairs, "ours"))
@@ -293,7 +293,7 @@ def _last(cell: Cell, name: str, what: str) -> tuple[str, Measured]:
     return name, cell.outcomes[name, AT_TWELVE].last(what)
 
 
-def _fair_orders(own: list[Cell]) -> list[Ordering]:
+def _fair_orders(chosen: list[Cell]) -> list[Ordering]:
     """Return whether a server helps, or sums along a tree, at equal totals and communication."""
     others = [name for name in _RIVALS if name not in {STAR, TREE}]
     found = []
@@ -304,7 +304,7 @@ def _fair_orders(own: list[Cell]) -> list[Ordering]:
                 *((name, Measured.of(cell.outcomes[name, budget].gaps)) for name in (first, rival)),
             )
             for rival in others
-            for cell in own
+            for cell in chosen
             for budget in (*our_budgets(), AT_TWELVE)
         )
         claim = f"objective above the optimum: {first}, is below every method by gossip or relay"

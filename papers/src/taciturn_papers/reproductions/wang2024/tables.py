@@ -59,9 +59,9 @@ def _scaling(costs: Scaling, scale: Scale, kind: str, name: str) -> Table:
 
 def comparison_table(cells: list[Cell], loss: str) -> Table:
     """Return Table IV (linear) or V (logistic)."""
-    own = [cell for cell in cells if cell.facts.loss == loss]
+    chosen = [cell for cell in cells if cell.facts.loss == loss]
     name = "Table IV" if loss == "linear" else "Table V"
-    rows = [row for cell in own for row in _rows(cell)]
+    rows = [row for cell in chosen for row in _rows(cell)]
     return Table(
         name,
         f"{name}: {loss} regression on a ring of 8 agents at epsilon {EQUAL:g}",
@@ -124,30 +124,30 @@ def optima_table(cells: list[Cell]) -> Table:
 
 def fair_tables(cells: list[Cell], solved: dict[str, Solved], scale: Scale) -> tuple[Table, ...]:
     """Return test errors and objective gaps at equal totals and equal communication."""
-    own = [cell for cell in cells if cell.facts.loss == "logistic"]
-    if not own:
+    chosen = [cell for cell in cells if cell.facts.loss == "logistic"]
+    if not chosen:
         return ()
-    made = [_fair(own, what) for what in ("test error, %", "objective above the optimum")]
+    made = [_fair(chosen, what) for what in ("test error, %", "objective above the optimum")]
     return (*made, _solved_table(solved, scale)) if solved else tuple(made)
 
 
-def _fair(own: list[Cell], what: str) -> Table:
+def _fair(chosen: list[Cell], what: str) -> Table:
     budgets = (*our_budgets(), AT_TWELVE)
     rows: list[tuple[str | Measured, ...]] = []
     for budget in budgets:
         label = f"{budget.total:g}, {budget.delta:g}"
         for method in METHODS:
-            outcomes = [cell.outcomes[method, budget] for cell in own]
+            outcomes = [cell.outcomes[method, budget] for cell in chosen]
             values = [o.last("wrong") if "%" in what else Measured.of(o.gaps) for o in outcomes]
             rows.append((label, method, _span(outcomes[0].plf), *values))
     if "%" in what:
-        best = [Measured(cell.facts.optimum_error, 0.0, 1) for cell in own]
+        best = [Measured(cell.facts.optimum_error, 0.0, 1) for cell in chosen]
         rows.append(("none", "non-private optimum", "", *best))
     part = FAIR if "%" in what else f"{FAIR}, objective"
     return Table(
         part,
         f"{part}: {what} at equal totals and equal communication (logistic)",
-        ("total epsilon, delta", "method", "PLF", *(NAMES[cell.facts.name] for cell in own)),
+        ("total epsilon, delta", "method", "PLF", *(NAMES[cell.facts.name] for cell in chosen)),
         tuple(rows),
         "All rows but the central one send equally many numbers over the links of a ring, its "
         "spanning tree, or a star of as many agents, and every link is read. With masks one "
