@@ -150,11 +150,11 @@ def shipped(grid: Feeder, sigma: HostArray, draws: int) -> tuple[Outcome, float]
     return Outcome(cost / cheapest(grid) - 1, failed, ()), len(found) / draws
 
 
-def line(name: str, noise: HostArray, told: Outcome | None, found: float = 1.0) -> str:
+def line(name: str, noise: HostArray, result: Outcome | None, found: float = 1.0) -> str:
     scale = f"{noise.min() * BASE:.3f} to {noise.max() * BASE:.3f}"
-    if told is None:
+    if result is None:
         return f"| {name} | {scale} | none | | | |"
-    kinds = ", ".join(f"{100 * share:.1f} %" for share in told.kinds) or "-"
+    kinds = ", ".join(f"{100 * share:.1f} %" for share in result.kinds) or "-"
     return (
         f"| {name} | {scale} | {100 * told.cost:.2f} % | {kinds} | {100 * told.fails:.2f} % | "
         f"{100 * found:.1f} % |"

@@ -2,7 +2,7 @@
 
 `python -m bench.against_mak [DRAWS] [CASE ...]` prints a table in Markdown; it needs cvxpy. After
 Mak, Fioretto, Shi and Van Hentenryck (IEEE Trans. Power Systems 35, 2020; arXiv 1910.04250 is its
-distributed form), formulated anew for the DC model: demands get Laplace noise, and are then moved
+distributed form) formulated again for the DC model: demands get Laplace noise, and are then moved
 as little as possible, in the sum of squares, to where the optimal cost C is within `FIDELITY` of
 the true one, which is taken as public.
 
@@ -37,7 +37,7 @@ class Repair:
     def __init__(self, model: DcModel, optimum: float) -> None:
         self.model, self.optimum, net = model, optimum, model.network
         low, high = net.generator_range[:, :2].T
-        self.told, self.demand = cp.Parameter(net.buses), cp.Variable(net.buses)
+        self.stated, self.demand = cp.Parameter(net.buses), cp.Variable(net.buses)
         generation, angle = cp.Variable(len(low)), cp.Variable(net.buses)
         flow = model.flows @ angle - model.offset
         injected = model.places @ generation - self.demand - net.shunt[:, 0]
@@ -50,7 +50,7 @@ class Repair:
             flow[limited] >= model.low[limited],
             self._cost(generation * net.base_mva) / optimum <= 1 + FIDELITY,
         ]
-        self.move = cp.Minimize(cp.sum_squares(self.demand - self.told))
+        self.move = cp.Minimize(cp.sum_squares(self.demand - self.stated))
         self.first = cp.Problem(self.move, self.held)
 
     def _cost(self, generation: cp.Expression) -> cp.Expression:
@@ -60,9 +60,9 @@ class Repair:
         smooth = cp.multiply(priced.quadratic, cp.square(generation))
         return cp.sum(smooth + cp.multiply(priced.linear, generation) + priced.constant)
 
-    def near(self, told: HostArray) -> HostArray | None:
+    def near(self, stated: HostArray) -> HostArray | None:
         """Return demands near those told whose optimum costs what the true ones' does."""
-        self.told.value = told
+        self.stated.value = stated
         if (found := self._moved(self.first)) is None:
             return None
         best = solved(self.model, found)
@@ -109,16 +109,16 @@ class Tally:
         return f"{cost} | {float(np.mean(self.load)):.2f} | {' | '.join(shares)}"
 
 
-def told(model: DcModel, told: HostArray | None, demand: HostArray, optimum: float,
+def stated(model: DcModel, stated: HostArray | None, demand: HostArray, optimum: float,
          tally: Tally) -> None:  # fmt: skip
     """Add the dispatch for the demands that were told to the tally."""
-    dispatch = None if told is None else solve_dc(model, told)
-    if told is None or dispatch is None:
+    dispatch = None if stated is None else solve_dc(model, stated)
+    if stated is None or dispatch is None:
         return
     tally.found += 1
     tally.cost.append(abs(dispatch.cost / optimum - 1))
-    tally.load.append(float(np.sqrt(np.mean((told - demand) ** 2))) * model.network.base_mva)
-    tally.served += realised(model, dispatch, told, demand).served
+    tally.load.append(float(np.sqrt(np.mean((stated - demand) ** 2))) * model.network.base_mva)
+    tally.served += realised(model, dispatch, stated, demand).served
 
 
 def compare(name: str, draws: int, epsilon: float, beta: float) -> dict[str, Tally]:
@@ -135,11 +135,11 @@ def compare(name: str, draws: int, epsilon: float, beta: float) -> dict[str, Tal
     draw = np.random.default_rng(0)
     for _ in range(draws):
         scale = beta / net.base_mva / epsilon
-        told(model, rough := demand + draw.laplace(0, scale, net.buses), demand, best.cost,
+        stated(model, rough := demand + draw.laplace(0, scale, net.buses), demand, best.cost,
              found["Laplace"])  # fmt: skip
-        told(model, repair.near(rough), demand, best.cost, found["repaired"])
+        stated(model, repair.near(rough), demand, best.cost, found["repaired"])
         answered = demand + sigma * draw.standard_normal(net.buses)
-        told(model, answered, demand, best.cost, found["Gaussian"])
+        stated(model, answered, demand, best.cost, found["Gaussian"])
         dispatch = solve_dc(model, answered, tight)
         if dispatch is not None:
             within = found["with room"]

@@ -1,4 +1,4 @@
-"""The other library's side of `bench.against_diffprivlib`, run in an environment of its own.
+"""The other library's side of `bench.against_diffprivlib`, run in a separate environment.
 
     python diffprivlib_side.py SPLITS.npz SCORES.json
 

@@ -170,7 +170,7 @@ class Study:
         return [Link(address, certificate, nkey) for nkey in nkeys]
 
     def parties(self) -> list[Any]:
-        """Return coordinator and sites, each with a journal of its own."""
+        """Return coordinator and sites, each with a journal."""
         key = public_key(self.study.invitation.key)
         journal = Journal(self.folder / "coordinator.journal")
         found: list[Any] = [Coordinator(self.signed, journal, self.study.signing_key())]

@@ -2,7 +2,7 @@
 
     python -m bench.growth [agents|records|columns|rounds|processes]...
 
-All of them without an argument. Every point is a process of its own (`bench.growth_point`): the
+All of them without an argument. Every point is a separate process (`bench.growth_point`): the
 noisy gradient on made-up records in single precision, with noise from the system's stream, on a
 star with either observer, and NIDS by gossip. Two tables for each: seconds of processor time, of
 all threads together, which other work on the machine changes least; and GiB that a part takes at
@@ -132,7 +132,7 @@ def expected(totals: Sequence[float]) -> float:
 
 
 def measured(point: Point) -> dict[str, Any]:
-    """Return the figures of a point, from a process of its own."""
+    """Return the figures of a point, from a separate process."""
     code = "import sys; from bench.growth_point import work; work(sys.argv[1])"
     done = subprocess.run(
         [sys.executable, "-c", code, json.dumps(dataclasses.asdict(point))],

@@ -1,4 +1,4 @@
-"""Time and memory of `taciturn train` on tables of growing length, each in a process of its own.
+"""Time and memory of `taciturn train` on tables of growing length, each in a separate process.
 
     python -m bench.large_tables [--rounds T] [--parquet] ROWS...
 

@@ -81,9 +81,9 @@ def _gradients(shards: Shards, holders: list[int]) -> np.ndarray:
     x, y = np.asarray(shards.stacked.features), np.asarray(shards.stacked.targets)
     w = np.zeros(x.shape[2], x.dtype)
     for holder in holders:
-        rows, own = x[holder], y[holder]
-        slope = np.minimum(1 / (1 + np.exp(own * (rows @ w))), x.dtype.type(0.5))
-        w = w + ((own * slope) @ rows) / x.dtype.type(len(own))
+        rows, signs_here = x[holder], y[holder]
+        slope = np.minimum(1 / (1 + np.exp(signs_here * (rows @ w))), x.dtype.type(0.5))
+        w = w + ((signs_here * slope) @ rows) / x.dtype.type(len(signs_here))
     return w
 
 

@@ -1,4 +1,4 @@
-"""The mechanism of Dvorkin et al. (arXiv 2004.03921), formulated anew from the paper's model.
+"""The mechanism of Dvorkin et al. (arXiv 2004.03921) formulated again from the paper's model.
 
 An operator who knows all demands moves generation by M xi. Every line l has noise of its own,
 xi_l ~ N(0, sigma_l^2), and carries exactly xi_l more of it: generators below the line fall by

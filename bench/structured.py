@@ -91,7 +91,7 @@ def sadmm_scaling() -> dict[str, float]:
     for columns in (75, 150):
         cases[f"batch 20, {columns} columns"] = made(packed(columns), steps=500)
     seconds = alternating([case.run for case in cases.values()], repeats=5)
-    return {name: own / seconds[0] for name, own in zip(cases, seconds, strict=True)}
+    return {name: taken / seconds[0] for name, taken in zip(cases, seconds, strict=True)}
 
 
 def packed(columns: int = 300) -> Shards:

@@ -1,1 +1,1 @@
-"""Other libraries' sides of `bench.against_peers`, each run in an environment of its own."""
+"""Other libraries' sides of `bench.against_peers`, each run in a separate environment."""

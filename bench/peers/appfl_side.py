@@ -63,12 +63,12 @@ def main(task_file: str, out: str) -> None:
     models, ends = [], []
     for _ in range(rounds):
         whole = server.get_parameters()
-        told = OrderedDict()
+        parameters_by_number = OrderedDict()
         for number, trainer in enumerate(trainers):
             trainer.load_parameters(whole)
             trainer.train()
-            told[number] = trainer.get_parameters()
-        server.aggregate(told)
+            parameters_by_number[number] = trainer.get_parameters()
+        server.aggregate(parameters_by_number)
         ends.append(time.perf_counter())
         models.append(server.get_parameters()["weight"].numpy().ravel().copy())
     np.savez(out, models=np.stack(models), ends=np.array(ends))

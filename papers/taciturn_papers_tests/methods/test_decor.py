@@ -120,7 +120,7 @@ def test_with_hardly_any_noise_and_small_steps_it_reaches_the_certified_optimum(
 @pytest.mark.parametrize(
     ("make", "text"),
     [
-        (lambda: CorrelatedNoise(ring(4), 0.0, 1.0), "own"),
+        (lambda: CorrelatedNoise(ring(4), 0.0, 1.0), "local"),
         (lambda: CorrelatedNoise(ring(4), 1.0, -1.0), "pair is -1"),
         (lambda: CorrelatedNoise(ring(4), 1.0, 1.0).mu(np.ones(4), 1, colluders=3), "two are"),
         (lambda: CorrelatedNoise(ring(40), 1.0, 1.0).mu(np.ones(40), 1, colluders=9), "coalitions"),
