@@ -156,7 +156,7 @@ def line(name: str, noise: HostArray, result: Outcome | None, found: float = 1.0
         return f"| {name} | {scale} | none | | | |"
     kinds = ", ".join(f"{100 * share:.1f} %" for share in result.kinds) or "-"
     return (
-        f"| {name} | {scale} | {100 * told.cost:.2f} % | {kinds} | {100 * told.fails:.2f} % | "
+        f"| {name} | {scale} | {100 * result.cost:.2f} % | {kinds} | {100 * result.fails:.2f} % | "
         f"{100 * found:.1f} % |"
     )
 
