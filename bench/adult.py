@@ -38,7 +38,6 @@ def adult(name: str, precision: Precision, *, epsilon: float = 1.0) -> Bench:
         contiguous_partition(len(parts.train_targets), AGENTS),
         record_norm=1.0,
         precision=precision,
-        enforce="clip",
     )
     return bench_of(name, shards, precision, epsilon=epsilon)
 

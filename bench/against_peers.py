@@ -96,7 +96,6 @@ def adult(agents: int = AGENTS) -> Shards:
         owners,
         record_norm=1.0,
         precision="float64",
-        enforce="clip",
     )
 
 

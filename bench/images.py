@@ -66,7 +66,7 @@ def _shards() -> Shards:
     x = draw.random((AGENTS * RECORDS, FEATURES), np.float32)
     y = draw.integers(0, CLASSES, AGENTS * RECORDS)
     parts = contiguous_partition(len(y), AGENTS)
-    return pack(x, y, parts, record_norm=1.0, precision="float32", enforce="clip")
+    return pack(x, y, parts, record_norm=1.0, precision="float32")
 
 
 def _plan(shards: Shards, epsilon: float) -> Plan:

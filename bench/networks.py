@@ -92,7 +92,7 @@ def _ijcnn1() -> Shards:
     rows = len(parts.train_targets) // AGENTS * AGENTS
     return pack(
         parts.train_features[:rows], parts.train_targets[:rows],
-        contiguous_partition(rows, AGENTS), record_norm=1.0, precision="float32", enforce="clip",
+        contiguous_partition(rows, AGENTS), record_norm=1.0, precision="float32",
     )  # fmt: skip
 
 
@@ -103,5 +103,5 @@ def _synthetic(agents: int, records: int, columns: int) -> Shards:
     y = np.sign(draw.standard_normal(rows))
     return pack(
         x, y, contiguous_partition(rows, agents), record_norm=1.0, precision="float32",
-        enforce="clip",
+
     )  # fmt: skip

@@ -130,7 +130,7 @@ def diabetes(seed: int) -> Shards:
 
 def _packed(x: np.ndarray, y: np.ndarray, norm: float) -> Shards:
     parts = np.split(np.arange(len(x)), AGENTS)
-    return pack(x, y, parts, record_norm=norm, precision="float64", enforce="clip")
+    return pack(x, y, parts, record_norm=norm, precision="float64")
 
 
 def _lengths(x: np.ndarray, lengths: np.ndarray) -> np.ndarray:

@@ -73,7 +73,5 @@ def _data(
     z *= margin / np.std(z)
     y = np.where(draw.random(len(z)) < 1 / (1 + np.exp(-z)), 1.0, -1.0)
     parts = contiguous_partition(16_000, 100)
-    shards = pack(
-        x[:16_000], y[:16_000], parts, record_norm=1.0, precision="float32", enforce="clip"
-    )
+    shards = pack(x[:16_000], y[:16_000], parts, record_norm=1.0, precision="float32")
     return shards, x[16_000:], y[16_000:]

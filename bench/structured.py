@@ -99,7 +99,7 @@ def packed(columns: int = 300) -> Shards:
     parts = split(load("w8a"), seed=0)
     features, targets = parts.train_features[:, :columns], parts.train_targets
     everyone = [np.arange(len(targets))]
-    return pack(features, targets, everyone, record_norm=1.0, precision="float32", enforce="clip")
+    return pack(features, targets, everyone, record_norm=1.0, precision="float32")
 
 
 def made(

@@ -54,7 +54,7 @@ def batch_of(oracle, shard, key):
 
 def packed(features, targets, parts, **changes):
     """These rows divided among agents, of norm 1 at most and in double precision if not said."""
-    how = {"record_norm": 1.0, "precision": "float64", "enforce": "clip"} | changes
+    how = {"record_norm": 1.0, "precision": "float64"} | changes
     return pack(features, targets, parts, **how)
 
 
@@ -64,7 +64,7 @@ def make_shards(*, agents=4, records=12, features=3, seed=0, precision="float64"
     x = draw.standard_normal((rows, features))
     y = draw.integers(0, classes, rows) if classes else np.sign(draw.standard_normal(rows))
     parts = np.split(np.arange(rows), agents)
-    return pack(x, y, parts, record_norm=1.0, precision=precision, enforce="clip")
+    return pack(x, y, parts, record_norm=1.0, precision=precision)
 
 
 def make_terms(epsilon=1.0, delta=1e-5, observer=None, relation=None):

@@ -14,7 +14,7 @@ def make_shards(*, agents=4, records=12, features=3, seed=0, precision="float64"
     x = draw.standard_normal((rows, features))
     y = draw.integers(0, classes, rows) if classes else np.sign(draw.standard_normal(rows))
     parts = np.split(np.arange(rows), agents)
-    return pack(x, y, parts, record_norm=1.0, precision=precision, enforce="clip")
+    return pack(x, y, parts, record_norm=1.0, precision=precision)
 
 
 def published(name):

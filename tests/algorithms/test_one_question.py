@@ -37,7 +37,7 @@ def shards_of(x, y, agents=1, precision="float64", record_norm=R):
     parts = np.split(np.arange(len(x)), agents)
     return pack(
         np.asarray(x), np.asarray(y), parts,
-        record_norm=record_norm, precision=precision, enforce="clip",
+        record_norm=record_norm, precision=precision,
     )  # fmt: skip
 
 

@@ -356,7 +356,7 @@ def packed(parts=None, *, norm=1.0, factor=1.0, order=None, **how):
     if order is not None:
         x, y = x[order], y[order]
     parts = np.split(numbers, 4) if parts is None else parts
-    return pack(factor * x, y, parts, record_norm=norm, precision="float64", enforce="clip", **how)
+    return pack(factor * x, y, parts, record_norm=norm, precision="float64", **how)
 
 
 def of_persons(places=2, agents=1):

@@ -202,7 +202,7 @@ def _shards(features, signs, precision):
     """Return the records of one agent whose coefficients at 0 have these signs and norm 1."""
     parts = [np.arange(len(features))]
     targets = -signs * _FAR
-    return pack(features, targets, parts, record_norm=1.0, precision=precision, enforce="clip")
+    return pack(features, targets, parts, record_norm=1.0, precision=precision)
 
 
 @dataclass(frozen=True)
@@ -252,9 +252,7 @@ def power(*, records, runs, precision="float32", ask=None):
 
 def _first_coordinates(planned, features, targets, runs, ask):
     parts = [np.arange(targets.shape[1])]
-    shards = pack(
-        features[0], targets[0], parts, record_norm=1.0, precision=planned.precision, enforce="clip"
-    )
+    shards = pack(features[0], targets[0], parts, record_norm=1.0, precision=planned.precision)
     return np.array([float(ask(planned, shards)[0]) for _ in range(runs)])
 
 

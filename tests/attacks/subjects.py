@@ -238,7 +238,7 @@ def _packed(features, targets, kept, planned):
     """Return rows that stand in the places of persons where the plan protects these."""
     precision, rows = planned.precision, planned.terms.adjacency.rows_per_person
     parts = [np.arange(len(features))]
-    packed = pack(features, targets, parts, record_norm=1.0, precision=precision, enforce="clip")
+    packed = pack(features, targets, parts, record_norm=1.0, precision=precision)
     data = packed.stacked
     mask = data.mask * jnp.asarray(kept, data.mask.dtype)
     stacked = Shard(data.features, data.targets, mask)

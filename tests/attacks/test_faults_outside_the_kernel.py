@@ -232,7 +232,7 @@ REFUSED = {
         "blocks", lambda: released(made(), said_of(make_shards(agents=3), counts=(12,) * 4)),
     ),
     "a row that is trained on and held out": ("held out as well", f.held_out_twice),
-    "a record that is trained on and held out": ("trained on would be asked", f.overlapping),
+    "a record that is trained on and held out": ("trained on would be evaluated", f.overlapping),
     "held-out records of another division": ("different tables", f.of_another_table),
     # supplies and runtimes
     "a stream that serves two supplies": ("served a run", f.supply_twice),

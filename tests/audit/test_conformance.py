@@ -111,7 +111,7 @@ def along_the_first_axis(places=1, *, records=6, agents=1):
     rows = np.zeros((agents * records, 5))
     rows[:, 1] = 1
     targets, parts = np.ones(len(rows)), np.split(np.arange(len(rows)), agents)
-    first = pack(rows, targets, parts, record_norm=1.0, precision="float64", enforce="clip")
+    first = pack(rows, targets, parts, record_norm=1.0, precision="float64")
     second = first
     for place in range(places):
         second = replace_record(second, 0, place, np.eye(5)[0], 1.0)

@@ -50,7 +50,7 @@ def shards(plan, agent, row, target, hidden):
     y = np.sign(draw.standard_normal(sum(COUNTS)))
     owners = np.split(np.arange(sum(COUNTS)), np.cumsum(COUNTS)[:-1])
     x[owners[agent][0], :COLUMNS], y[owners[agent][0]] = row, target
-    packed = pack(x, y, owners, record_norm=NORM, precision=plan.precision, enforce="clip")
+    packed = pack(x, y, owners, record_norm=NORM, precision=plan.precision)
     one = jax.tree.map(lambda leaf: leaf[agent], records_for_door(plan, packed))
     if hidden:
         mask = one.shard.mask.at[0].set(0)

@@ -161,7 +161,7 @@ def linear():
     targets = np.random.default_rng(0).standard_normal(32)
     shards = pack(
         rows, targets, np.split(np.arange(32), 4), record_norm=1.0, precision="float64",
-        enforce="clip",
+
     )  # fmt: skip
     problem = Problem(Squared(), NoRegulariser(), WholeSpace())
     made = plan(

@@ -162,7 +162,8 @@ def test_a_model_that_could_not_be_written_at_first_is_written_with_the_rest(
 
 @pytest.mark.parametrize("step", ["kernel.door.choice.errors_of", "tuning.choose", "tuning.picked"])
 def test_a_choice_that_fails_leaves_the_models_of_all_candidates(step, table, monkeypatch, capsys):
-    broken(monkeypatch, f"taciturn.{step}")
+    room = "" if step.startswith("kernel") else "training."
+    broken(monkeypatch, f"taciturn.{room}{step}")
     account = account_of(table)
     given = command(table, "tune", "--candidates", str(table / "c.toml"), "--no-centre")
     assert main(given) == 2

@@ -112,7 +112,6 @@ def test_an_account_takes_no_name_for_a_division_that_is_drawn(table, tmp_path, 
         *(rows, np.ones(12), random_partition(12, 3)),
         record_norm=1.0,
         precision="float64",
-        enforce="clip",
     )
     assert public_facts(problem, shards, clip=0.5).dealt
     charge = charge_of(make_plan("noisy-gradient", shards))

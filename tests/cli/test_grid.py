@@ -208,7 +208,7 @@ def test_what_a_grid_answered_outlives_whatever_is_computed_from_it(
     words = [str(file), *BUDGET, "--zones", "2", "--out", str(out), "--account", "grid", *where]
     code, _, err = called(capsys, *words)
     assert code == 2
-    assert f"answers.json and the certificate stand in {out}" in err
+    assert f"answers.json and the certificate are in {out}" in err
     assert "40 MW" not in err
     names = {"answers.json", "certificate-1.json", "plan.json", "proposal.json"}
     assert {path.name for path in out.iterdir()} == names
@@ -452,7 +452,7 @@ def test_json_is_one_object_and_the_objective_of_a_private_file_is_withheld(caps
         ({"--beta": "nan"}, "beta is nan"),
         ({"--rounds": "0"}, "rounds is 0"),
         ({"--zones": "nowhere.txt"}, "nowhere.txt is no number and no file"),
-        ({"--beta": "1e6", "--epsilon": "0.01"}, "with which nothing can be computed"),
+        ({"--beta": "1e6", "--epsilon": "0.01"}, "too large to compute with"),
     ],
 )
 def test_a_bad_option_of_a_balance_is_one_line_that_names_the_fix(capsys, changed, fix):

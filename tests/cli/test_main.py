@@ -297,11 +297,12 @@ def test_help_prints_the_defaults_of_the_table_of_methods(command, taciturn_):
     text = " ".join(taciturn_(command, "--help").out.split())
     for method in METHODS.values():
         for option in method.options:
-            default = "derived from public facts"
+            default = "from public facts"
             if not callable(option.default):
                 default = option.default if option.kind is str else f"{option.default:g}"
             (words,) = re.findall(f"--{option.title} <.*? --", text)
-            assert f"(if not given: {default})" in words
+            (shown,) = re.findall(r"\[default: (.*)\]", words)
+            assert default in shown
 
 
 def test_where_standard_error_is_no_terminal_a_line_comes_now_and_then(capsys, monkeypatch):

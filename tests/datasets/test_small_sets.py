@@ -201,7 +201,7 @@ def test_a_data_set_cannot_be_changed() -> None:
         ({"features": np.full((10, 2), np.nan)}, "not finite"),
         ({"targets": np.full(10, np.inf)}, "not finite"),
         ({"feature_names": ("a",)}, "1 feature names for 2"),
-        ({"train_rows": 10}, "at least one for testing"),
+        ({"train_rows": 11}, "no more to train on"),
         ({"train_rows": 0}, "train_rows"),
         ({"record_norm": float("nan")}, "record_norm"),
         ({"classes": 2}, "classes None"),

@@ -40,7 +40,7 @@ def packed(parts, persons=None):
     rows = draw.standard_normal((ROWS, 3))
     return pack(
         *(rows, np.where(rows[:, 0] > 0, 1.0, -1.0), parts), record_norm=1.0, precision="float64",
-        enforce="clip", persons=persons,
+        persons=persons,
     )  # fmt: skip
 
 

@@ -297,7 +297,7 @@ def empty_shards(agents=range(AGENTS), longest=0):
     counts = [5 + 3 * agent for agent in agents]
     ends = np.cumsum(counts)
     parts = [np.arange(end - count, end) for end, count in zip(ends, counts, strict=True)]
-    rows, how = int(ends[-1]), {"record_norm": 1.0, "precision": "float64", "enforce": "clip"}
+    rows, how = int(ends[-1]), {"record_norm": 1.0, "precision": "float64"}
     return pack(np.zeros((rows, FEATURES)), np.ones(rows), parts, longest=longest, **how)
 
 

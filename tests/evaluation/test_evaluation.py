@@ -264,12 +264,12 @@ def test_a_fit_stands_where_its_evaluation_fails(step, monkeypatch):
     def fails(*_, **__):
         raise KeyError("cell 'smoker' of row 7")
 
-    monkeypatch.setattr(f"taciturn.training.evaluation.{step}", fails)
+    monkeypatch.setattr(f"taciturn.training.training.{step}", fails)
     x = np.random.default_rng(0).uniform(0, 1, (2000, 1))
     model = PrivateLinearRegression(
         epsilon=5, delta=1e-5, bounds=(0, 1), target_bounds=(0, 10), rounds=3, evaluate=0.2
     )
-    with pytest.warns(UtilityWarning, match=r"the evaluation failed: KeyError\. The fitted"):
+    with pytest.warns(UtilityWarning, match=r"private evaluation failed: KeyError\. The model"):
         model.fit(x, 10 * x[:, 0])
     assert model.private_score_ is None
     assert np.isfinite(model.predict(x)).all()

@@ -30,7 +30,7 @@ from taciturn_federation.transport import DecliningSite
 METHODS = [
     {"algorithm": "dp-admm"},
     {"algorithm": "linearised-admm", "options": {"local_updates": 3}},
-    {"algorithm": "sadmm", "structure": StructureRequest(name="lasso")},
+    {"algorithm": "sadmm", "structure": StructureRequest(structure="lasso")},
     {"algorithm": "noisy-gradient", "centre": True},
     {"algorithm": "recal", "network": RING | {"walk": "random", "cap": 3}, "rounds": 9},
     {"algorithm": "ic-admm", "network": RING},

@@ -242,10 +242,10 @@ def test_packing_and_losses_do_not_repeat_a_cell():
     parts, settings = [np.arange(2)], {"record_norm": 1.0, "precision": "float64"}
     for cell in (SECRET, -np.inf, complex(NUMBER, 1)):
         features = np.array([[NUMBER], [cell]], dtype=object)
-        said = refusal(pack, features, np.array([0, 1]), parts, enforce="clip", **settings)
+        said = refusal(pack, features, np.array([0, 1]), parts, **settings)
         assert keeps_quiet(said)
     assert "row 1, column 0" in refusal(
-        pack, np.array([[1.0], [np.nan]]), np.array([0, 1]), parts, enforce="clip", **settings
+        pack, np.array([[1.0], [np.nan]]), np.array([0, 1]), parts, **settings
     )
     assert keeps_quiet(refusal(MultinomialLogistic(3).check_targets, np.array([0, 8731])))
 

@@ -25,9 +25,9 @@ class Hinge(MarginLoss):
         return -targets * (margins * targets < 1)
 
 
-def packed(enforce="clip"):
+def packed():
     rows = (np.ones((2, 1)), np.array([1.0, -1.0]), [np.arange(2)])
-    return pack(*rows, record_norm=1.0, precision="float64", enforce=enforce)
+    return pack(*rows, record_norm=1.0, precision="float64")
 
 
 def planned(questions):
@@ -38,8 +38,6 @@ def planned(questions):
 
 
 CASES = {
-    "enforce is 'check'": lambda: packed("check"),
-    "enforce is a list": lambda: packed([8731.25]),
     "Hinge is not smooth": lambda: minimise(Problem(Hinge(), L2(1.0), WholeSpace()), packed()),
     "oracles is a Gradient": lambda: planned(Gradient(Logistic(), 0.5)),
     "text of several lines": lambda: power.read_case("mpc.bus = [\n1 2 3];"),

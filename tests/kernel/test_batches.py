@@ -297,7 +297,7 @@ def checked(oracle, adjacency):
         (Wraps(batched(NoBatches(RATE))), REPLACED, "custom batches"),
         (batched(WithReplacement(SIZE, RECORDS)), REPLACED, "custom batches"),
         (batched(CalledPoisson(SIZE / RECORDS)), REPLACED, "custom batches"),
-        (batched(FixedSizeBatches(SIZE, RECORDS), Reads), REPLACED, "defines unnoised anew"),
+        (batched(FixedSizeBatches(SIZE, RECORDS), Reads), REPLACED, "overrides unnoised"),
         (OneSided(SAMPLED), REPLACED, "twice"),
         (ForAgents(SAMPLED), AGENT, "does not hide an agent"),
         (SAMPLED, AGENT, "unit agent"),

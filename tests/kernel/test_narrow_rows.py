@@ -55,7 +55,7 @@ def packed(rows=ROWS, *, record_norm=1.0):
     return pack(
         draw.standard_normal((everybody, COLUMNS)), draw.uniform(-1, 1, everybody),
         list(np.split(np.arange(everybody), AGENTS)),
-        record_norm=record_norm, precision="float64", enforce="clip",
+        record_norm=record_norm, precision="float64",
     )  # fmt: skip
 
 

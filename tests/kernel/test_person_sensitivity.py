@@ -93,9 +93,7 @@ def test_a_search_finds_no_person_beyond_the_bound_but_one_behind_a_private_divi
 def packed(numbers, rows, targets, persons=Persons, *, places=2, draw=Draw(seed=0)):  # noqa: B008
     people = persons(np.array(numbers), places, draw)
     parts = [np.arange(len(numbers))]
-    shards = pack(
-        rows, targets, parts, record_norm=1.0, precision="float64", enforce="clip", persons=people
-    )
+    shards = pack(rows, targets, parts, record_norm=1.0, precision="float64", persons=people)
     return shards.shard(0), shards.counts
 
 

@@ -33,9 +33,7 @@ WEIGHTS = ["usual", "zero", "denormal", "1e38", "1e300", "infinite", "not a numb
 def on_a_grid(features, *, rows=ROWS, norm=1.0, precision="float64", seed=0):
     draw = np.random.default_rng(seed)
     x = draw.standard_normal((rows, features))
-    shards = pack(
-        x, np.ones(rows), [np.arange(rows)], record_norm=norm, precision=precision, enforce="clip"
-    )
+    shards = pack(x, np.ones(rows), [np.arange(rows)], record_norm=norm, precision=precision)
     one = for_exact_sums(shards)
     return jax.tree.map(lambda leaf: leaf[0], one)
 
@@ -237,9 +235,7 @@ def test_the_least_power_of_two_that_is_at_least_a_bound(bound):
 def test_rows_are_cut_towards_zero_to_the_digits_of_the_grid(norm, precision):
     draw = np.random.default_rng(0)
     rows = draw.standard_normal((50, 7))
-    shards = pack(
-        rows, np.ones(50), [np.arange(50)], record_norm=norm, precision=precision, enforce="clip"
-    )
+    shards = pack(rows, np.ones(50), [np.arange(50)], record_norm=norm, precision=precision)
     shard = for_exact_sums(shards)
     given, on = np.asarray(shards.stacked.features, np.float64), np.asarray(shard.features)
     quantum = shard.grid.unit * 2.0**-shard.grid.digits

@@ -196,7 +196,7 @@ def test_rows_of_a_person_that_a_public_seed_chose_are_stamped():
     persons = Persons(np.arange(12) // 3, 2, Draw(seed=0))
     shards = pack(
         *(np.eye(12), np.ones(12), [np.arange(6), np.arange(6, 12)]), record_norm=1.0,
-        precision="float64", enforce="clip", persons=persons,
+        precision="float64", persons=persons,
     )  # fmt: skip
     assert shards.origin.reproducible
 
@@ -240,9 +240,7 @@ def test_both_sides_of_one_division_are_known_and_nothing_else_is_held_out():
     rows = np.eye(12)
 
     def packed(parts):
-        return pack(
-            rows, np.ones(12), parts, record_norm=1.0, precision="float64", enforce="clip"
-        ).origin
+        return pack(rows, np.ones(12), parts, record_norm=1.0, precision="float64").origin
 
     kept, held = hold_out(random_partition(12, 2), 0.3)
     check_origins(packed(kept), packed(held))

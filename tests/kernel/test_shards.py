@@ -21,7 +21,7 @@ from taciturn.problems import L2, Logistic, MultinomialLogistic, Problem, Square
 
 
 def packed(features, targets, parts, **changes):
-    options = {"record_norm": 1.0, "precision": "float64", "enforce": "clip"} | changes
+    options = {"record_norm": 1.0, "precision": "float64"} | changes
     return pack(features, targets, [np.asarray(part) for part in parts], **options)
 
 

@@ -171,7 +171,7 @@ def target(loss, draw):
 def shards_with_targets(loss, draw, precision="float64"):
     x = draw.standard_normal((3, 2)) * 3
     y = np.array([target(loss, draw) for _ in range(3)])
-    return pack(x, y, [np.arange(3)], record_norm=1.5, precision=precision, enforce="clip")
+    return pack(x, y, [np.arange(3)], record_norm=1.5, precision=precision)
 
 
 def projected_answer(oracle, shards, query):

@@ -193,7 +193,7 @@ def test_beta_is_read_as_operators_write_it():
     for text, largest, says in (
         ("ten", None, "write 10MW, 5% or"), ("10kW", None, "write 10MW, 5% or"),
         ("-1MW", None, "beta is -1"), ("nan", None, "beta is nan"), ("infMW", None, "beta is inf"),
-        ("5%", None, "of what is not said"), ("5%", "5%", "in MW or per unit"),
+        ("5%", None, "its base is missing"), ("5%", "5%", "in MW or per unit"),
         ("e", None, "write 10MW"),
     ):  # fmt: skip
         with pytest.raises(InputError, match=says):

@@ -36,7 +36,7 @@ from taciturn.problems import Logistic, NoRegulariser, Problem, WholeSpace, fact
 
 def packed(rows, targets, parts=None, **how):
     parts = [np.arange(len(rows))] if parts is None else parts
-    return pack(rows, targets, parts, record_norm=1.0, precision="float64", enforce="clip", **how)
+    return pack(rows, targets, parts, record_norm=1.0, precision="float64", **how)
 
 
 class Plain:

@@ -207,7 +207,7 @@ FIELDS = {field.name: getattr(make_terms(), field.name) for field in dataclasses
         (Doubled, TypeError, "facts"),
         (Silent, TypeError, "exact_on_machine"),
         (lambda: ran(planned(Shared())), InputError, "share their noise"),
-        (lambda: planned(Unchecked(Squared(), 1.0)), InputError, "check anew"),
+        (lambda: planned(Unchecked(Squared(), 1.0)), InputError, "overrides check"),
         (lambda: planned(mechanism=OwnNoise()), InputError, "no accountant"),
         (lambda: planned(terms=make_terms(relation=OwnRelation())), InputError, "no accountant"),
         (lambda: planned(terms=OwnTerms(**FIELDS)), InputError, "no accountant"),
@@ -570,7 +570,7 @@ def asked(question, query):
     """What comes of it: the line of an `InputError`, or nothing."""
     targets = np.zeros(M, np.int64) if "Multi" in repr(question) else np.ones(M)
     shards = pack(np.eye(M, D), targets, [np.arange(M)], record_norm=1.0, precision="float64",
-                  enforce="clip")  # fmt: skip
+                  )  # fmt: skip
     shard, count = jax.tree.map(lambda x: x[0], prepared((question,), Gaussian(), shards))
     try:
         jax.eval_shape(lambda: question.exact(shard, count, query))

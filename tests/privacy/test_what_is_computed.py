@@ -125,7 +125,7 @@ def test_sums_are_exact_beside_a_question_about_targets():
     draw = np.random.default_rng(0)
     rows, targets = draw.standard_normal((50, 3)), draw.uniform(-1, 1, 50)
     shards = pack(rows, targets, [np.arange(50)], record_norm=1.0, precision="float64",
-                  enforce="clip")  # fmt: skip
+                  )  # fmt: skip
     both = (Gradient(Squared(), 1.0), TargetGradient(2.0))
     facts, terms = public_facts(SQUARED, shards, clip=1.0), make_terms(relation=TargetChange(0.1))
     planned = planned_for(facts, SQUARED, *both, method=Alternating, terms=terms)
@@ -201,7 +201,7 @@ def of_zero_and(first, *, agents, precision):
     targets[0] = first
     parts = [np.array([agent]) for agent in range(agents)]
     rows = np.ones((agents, 1))
-    return pack(rows, targets, parts, record_norm=1.0, precision=precision, enforce="clip")
+    return pack(rows, targets, parts, record_norm=1.0, precision=precision)
 
 
 def summed_plan(shards, method, oracle, *, beta, **how):

@@ -100,8 +100,7 @@ def data(seed=0, features=3, noise=0.2):
     y = np.where(draw.random(400) < 1 / (1 + np.exp(-x @ np.array([1.0, -0.5, 0.3]))), 1.0, -1.0)
     parts = np.split(np.arange(400), 4)
     return {
-        kind: pack(x, y, parts, record_norm=1.0, precision=kind, enforce="clip")
-        for kind in ("float32", "float64")
+        kind: pack(x, y, parts, record_norm=1.0, precision=kind) for kind in ("float32", "float64")
     }
 
 
@@ -141,9 +140,7 @@ def test_the_bound_of_a_gradient_run_is_the_hand_computed_one():
 def test_batch_gradients_vary_no_more_than_the_bound_and_some_as_much():
     """All records alike and steep: the variance over every batch, by brute force over sizes."""
     rows, rate = np.tile([1.0, 0.0], (4, 1)), 0.3
-    shards = pack(
-        rows, np.ones(4), [np.arange(4)], record_norm=1.0, precision="float64", enforce="clip"
-    )
+    shards = pack(rows, np.ones(4), [np.arange(4)], record_norm=1.0, precision="float64")
     one = Gradient(Logistic(), 1.0).exact(
         shards.shard(0), jnp.asarray(4.0), Point(jnp.array([-50.0, 0.0]))
     )

@@ -27,7 +27,7 @@ def structured(**wanted):
 
 def test_the_weights_come_from_the_regulariser_and_the_chain_is_the_default_graph():
     weights = Named.parse("regulariser", "elastic:0.1,0.2")
-    made = structured(name="fused-lasso", weights=weights)
+    made = structured(structure="fused-lasso", weights=weights)
     assert (made.regulariser.weight, made.ridge) == (0.1, 0.2)
     rows = made.forward.sparse().toarray()
     np.testing.assert_array_equal(rows, [[1, -1, 0], [0, 1, -1], [1, 0, 0], [0, 1, 0], [0, 0, 1]])
@@ -39,7 +39,7 @@ def test_graphs_and_matrices_are_read_by_name_or_number(tmp_path):
     matrix.write_text("1,-2,1\n")
     np.testing.assert_array_equal(read_edges(str(edges), NAMES), [[0, 2], [1, 2]])
     np.testing.assert_array_equal(read_matrix(str(matrix), 3), [[1, -2, 1]])
-    wanted = {"name": "generalized-lasso", "graph": str(matrix)}
+    wanted = {"structure": "generalized-lasso", "graph": str(matrix)}
     made = structured(**wanted)
     np.testing.assert_array_equal(made.forward.sparse().toarray(), [[1, -2, 1]])
     assert "taken as public" in structure_of(**wanted).conditions[0]
@@ -56,23 +56,23 @@ def test_a_graph_of_other_columns_is_refused_with_its_line(tmp_path, text):
 def test_bad_requests_name_the_fix(tmp_path):
     for algorithm, options, words in (
         ("sadmm", {}, "--structure"),
-        ("dp-admm", {"name": "lasso"}, "noisy-gradient, dp-sgd, sadmm, vradmm"),
-        ("sadmm", {"name": "lasso", "graph": "x"}, "fused-lasso and generalized-lasso"),
-        ("sadmm", {"name": "ring"}, "choose from lasso"),
+        ("dp-admm", {"structure": "lasso"}, "noisy-gradient, dp-sgd, sadmm, vradmm"),
+        ("sadmm", {"structure": "lasso", "graph": "x"}, "fused-lasso and generalized-lasso"),
+        ("sadmm", {"structure": "ring"}, "choose from lasso"),
     ):
         with pytest.raises(InputError, match=words):
             StructureRequest(**options).check(algorithm, METHODS[algorithm])
     for options, words in (
-        ({"name": "generalized-lasso"}, "--graph FILE"),
-        ({"name": "lasso", "weights": Named(name="l2", numbers=(1.0,))}, "l1:W"),
-        ({"name": "fused-lasso", "graph": str(tmp_path / "none")}, "cannot be read"),
+        ({"structure": "generalized-lasso"}, "--graph FILE"),
+        ({"structure": "lasso", "weights": Named(name="l2", numbers=(1.0,))}, "l1:W"),
+        ({"structure": "fused-lasso", "graph": str(tmp_path / "none")}, "cannot be read"),
     ):
         with pytest.raises(InputError, match=words):
             structure_of(**options)
 
 
 def test_requests_that_contradict_a_structure_name_the_fix():
-    lasso = structure_of(name="lasso")
+    lasso = structure_of(structure="lasso")
     for options, words in (
         ({"algorithm": "sadmm", "options": {"smoothing": -1.0}}, "smoothing is -1"),
         ({"algorithm": "dp-sgd", "options": {"smoothing": 1.0}}, "smoothing.*sadmm, vradmm"),
@@ -83,7 +83,7 @@ def test_requests_that_contradict_a_structure_name_the_fix():
 
 
 def test_a_proposal_whose_graph_was_learned_from_records_is_refused():
-    chain = structure_of(name="fused-lasso")
+    chain = structure_of(structure="fused-lasso")
     for source in ("test", "private"):
         with pytest.raises(InputError, match="source"):
             Structure(**{**chain.model_dump(), "source": source})
@@ -106,8 +106,8 @@ def test_the_command_trains_on_a_structure_with_one_agent(tmp_path, capsys):
 
 
 def test_a_certificate_states_only_a_graph_that_was_given():
-    assert structure_of(name="fused-lasso").conditions == ()
-    given = structure_of(name="fused-lasso").model_copy(update={"source": "given"})
+    assert structure_of(structure="fused-lasso").conditions == ()
+    given = structure_of(structure="fused-lasso").model_copy(update={"source": "given"})
     assert "taken as public" in given.conditions[0]
 
 

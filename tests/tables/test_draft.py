@@ -241,7 +241,7 @@ def test_constant_and_skewed_columns_are_pointed_out():
         dtype=object,
     )
     remarks = draft_from(frame, "y").notes.remarks
-    assert "every cell says the same" in remarks["same"][0]
+    assert "all cells are equal" in remarks["same"][0]
     assert "19 of 20 values lie in a tenth of this range" in remarks["cost"][0]
     assert "cost" in draft_from(frame, "cost").notes.remarks
     assert not any("every cell" in text or "19 of" in text for text in remarks.get("even", ()))

@@ -29,7 +29,7 @@ from taciturn.tables import (
 )
 from taciturn.tables.form import Form
 from taciturn.tables.pieces import text_pieces
-from taciturn.training import train_on
+from taciturn.training import Request, train_on
 
 FEW = """source = "public"
 [target]
@@ -126,9 +126,7 @@ def test_rows_in_single_precision_are_those_that_packing_stores(source_of):
     norm, parts = encoded_norm(wide.bounds), [np.arange(200)]
 
     def packed(rows):
-        shards = pack(
-            rows, wide.targets, parts, record_norm=norm, precision="float32", enforce="clip"
-        )
+        shards = pack(rows, wide.targets, parts, record_norm=norm, precision="float32")
         return np.asarray(shards.stacked.features[0])
 
     assert narrow.features.dtype == np.float32

@@ -22,7 +22,7 @@ def ragged():
     draw = np.random.default_rng(1)
     x, y = draw.standard_normal((20, 4)), draw.integers(0, 3, 20)
     parts = [np.arange(3), np.arange(3, 12), np.arange(12, 20)]
-    return pack(x, y, parts, record_norm=1.0, precision="float64", enforce="clip")
+    return pack(x, y, parts, record_norm=1.0, precision="float64")
 
 
 def printed(x, y, parts, noise, *, arm, rho, eta, updates, bound):

@@ -38,7 +38,7 @@ def instance():
     x = draw.uniform(-1, 1, (AGENTS * RECORDS, 2))
     y = np.clip(x @ [0.5, -0.3] + 0.3 * draw.standard_normal(len(x)), -1, 1)
     parts = np.split(np.arange(len(x)), AGENTS)
-    shards = pack(x, y, parts, record_norm=1.0, precision="float64", enforce="clip")
+    shards = pack(x, y, parts, record_norm=1.0, precision="float64")
     return shards, Problem(Squared(), NoRegulariser(), Box(-WIDTH, WIDTH))
 
 

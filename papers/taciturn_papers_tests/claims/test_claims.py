@@ -83,7 +83,7 @@ def test_one_pair_with_a_linear_loss_attains_the_bound_of_theorem_4_6_at_every_u
     rows = np.tile([1.0, 0.0], (3, 1))
     first, second = (
         pack(rows, np.array([y, 0.5, 0.5]), [np.arange(3)],
-             record_norm=1.0, precision="float64", enforce="clip")
+             record_norm=1.0, precision="float64")
         for y in (-1.0, 1.0)
     )  # fmt: skip
     oracle = Gradient(Linear(), 1.0)

@@ -67,7 +67,7 @@ def test_the_same_recovery_fails_on_the_sound_form():
     subject = small_ring()
     rows, targets = subject.features.reshape(-1, FEATURES), subject.targets.ravel()
     parts = np.split(np.arange(len(rows)), AGENTS)
-    shards = pack(rows, targets, parts, record_norm=1.0, precision="float64", enforce="clip")
+    shards = pack(rows, targets, parts, record_norm=1.0, precision="float64")
     problem = Problem(Squared())
     terms = Terms(4.0, 1e-3, Adjacency(ReplaceOne(), "record"), Messages())
     made = plan(

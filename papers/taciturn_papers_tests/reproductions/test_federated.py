@@ -27,7 +27,7 @@ def planned(chosen):
     parts = np.split(np.arange(20), np.cumsum(COUNTS)[:-1])
     shards = pack(
         draw.standard_normal((20, 4)), draw.integers(0, 3, 20), parts,
-        record_norm=1.0, precision="float32", enforce="clip",
+        record_norm=1.0, precision="float32",
     )  # fmt: skip
     problem = Problem(MultinomialLogistic(3), NoRegulariser(), Box(-0.1, 0.1))
     return chosen.plan(problem, public_facts(problem, shards, clip=math.inf))

@@ -74,7 +74,7 @@ def task():
     parts = np.split(np.arange(160), AGENTS)
 
     def packed(owners):
-        return pack(x, y, owners, record_norm=1.0, precision="float32", enforce="clip")
+        return pack(x, y, owners, record_norm=1.0, precision="float32")
 
     shards, whole = packed(parts), packed([np.arange(160)])
     ours, theirs = (Problem(Logistic(), ElasticNet(a, b)) for a, b in ((1e-5, 1e-3), (0.5, 0.5)))

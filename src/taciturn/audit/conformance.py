@@ -334,7 +334,7 @@ def _records(setup: Setup) -> Shards:
     targets = rows @ np.linspace(-1, 1, FEATURES) + 0.1 * draw.standard_normal(len(rows))
     targets = np.clip(targets, -1, 1)  # the bound on targets of methods that have one
     owners = np.split(np.arange(len(rows)), AGENTS)
-    return pack(rows, targets, owners, record_norm=1.0, precision=setup.precision, enforce="clip")
+    return pack(rows, targets, owners, record_norm=1.0, precision=setup.precision)
 
 
 def _relative(one: HostArray, other: HostArray) -> float:

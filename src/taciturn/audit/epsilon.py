@@ -273,7 +273,7 @@ def audit_sampled(
     rows = np.zeros((RECORDS, FEATURES))
     rows[0, 0] = 1.0
     targets, parts = np.full(RECORDS, -FAR), [np.arange(RECORDS)]
-    first = pack(rows, targets, parts, record_norm=1.0, precision="float64", enforce="clip")
+    first = pack(rows, targets, parts, record_norm=1.0, precision="float64")
     replaced = isinstance(adjacency.relation, privacy.ReplaceOne)
     second = replace_record(first, 0, 0, rows[0], FAR) if replaced else zero_record(first, 0, 0)
     request = Request(

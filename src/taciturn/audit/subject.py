@@ -236,7 +236,7 @@ def canary(
     ]
     changed = [agent * records + place for agent, place in places]
     rows[changed], targets[changed] = one, -FAR
-    packed = pack(rows, targets, parts, record_norm=1.0, precision="float64", enforce="clip")
+    packed = pack(rows, targets, parts, record_norm=1.0, precision="float64")
     # all places are full, so their order need not be drawn
     first = replace(packed, origin=Origin(rows_per_person=adjacency.rows_per_person))
     second = first

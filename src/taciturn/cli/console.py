@@ -163,7 +163,11 @@ def _progress(counted: str, start: str, total: int | None, *, transient: bool) -
     further = ("elapsed,", bars.TimeRemainingColumn(), "remaining")
     console = Console(stderr=True)
     with bars.Progress(
-        *columns, *further, console=console, transient=transient, redirect_stdout=False
+        *columns,
+        *further,
+        console=console,
+        transient=transient,
+        redirect_stdout=sys.stdout.isatty(),
     ) as progress:
         yield partial(progress.update, progress.add_task(start, total=total, counted=""))
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -110,10 +111,9 @@ def train(  # noqa: PLR0913 - one parameter per option
     requested = _Requested(data, tables, given, output, proposal, processes, vault)
     with console.reading_bar(shown=shown and is_table(data)) as reading:
         prepared = console.interruptible(lambda: _prepared(requested, account, reading))
-    if not json:
-        console.say(_heading(prepared, seed))
+    heading = None if json else partial(console.say, _heading(prepared, seed))
     keeper = Keeper(output if processes.first else replace(output, out=None))
-    trained = _trained(prepared, keeper, processes, seed=seed, shown=shown)
+    trained = _trained(prepared, keeper, processes, seed=seed, shown=shown, started=heading)
     try:
         if processes.first:
             deliver(trained, keeper)
@@ -210,7 +210,13 @@ def _refuse_options(tables: dict[str, Any], given: dict[str, Any], proposal: Pro
 
 
 def _trained(
-    prepared: _Prepared, keeper: Keeper, processes: Processes, *, seed: int | None, shown: bool
+    prepared: _Prepared,
+    keeper: Keeper,
+    processes: Processes,
+    *,
+    seed: int | None,
+    shown: bool,
+    started: Callable[[], None] | None,
 ) -> Training:
     data, output = prepared.data, keeper.output
     cells = sum(data.all_counts) * len(data.names)
@@ -228,6 +234,7 @@ def _trained(
                 reading=None if bar is None else bar.reading,
                 methods=prepared.methods,
                 warn=warned,
+                started=started,
                 account=prepared.account,
                 release=keeper.keep,
                 processes=processes,

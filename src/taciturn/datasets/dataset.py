@@ -79,7 +79,6 @@ class Owners:
             self.parts,
             record_norm=self.record_norm,
             precision=precision,
-            enforce="clip",
         )
 
 

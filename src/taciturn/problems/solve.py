@@ -70,7 +70,7 @@ def minimise(
     >>> from taciturn.kernel.records import pack
     >>> shards = pack(
     ...     np.array([[1.0], [1.0]]), np.array([1.0, 3.0]), [np.array([0, 1])],
-    ...     record_norm=1.0, precision="float64", enforce="clip",
+    ...     record_norm=1.0, precision="float64",
     ... )
     >>> solution = minimise(Problem(Squared(), L2(weight=1.0), WholeSpace()), shards)
     >>> round(float(solution.w[0]), 9)

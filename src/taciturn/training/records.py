@@ -383,7 +383,7 @@ class DividedData:
         """The test rows as those of one agent, clipped like training rows."""
         rows, targets = self.parts.test_features, self.parts.test_targets
         owner, norm = [np.arange(len(targets))], self._record_norm
-        return pack(rows, targets, owner, record_norm=norm, precision="float64", enforce="clip")
+        return pack(rows, targets, owner, record_norm=norm, precision="float64")
 
     def shards(self, precision: Precision, *, centre: bool = False) -> Shards:
         """Return the agents' training rows, clipped to the record norm, in the places of persons.
@@ -419,7 +419,6 @@ class DividedData:
             owners,
             record_norm=self._record_norm,
             precision=precision,
-            enforce="clip",
             persons=self.persons,
             absent=self.absent,
             longest=0 if local is None else max(counts),

@@ -275,6 +275,7 @@ def train(  # noqa: PLR0913 - what is run, who pays, and who is shown what
     reading: Report | None = None,
     methods: Mapping[str, Method] = METHODS,
     warn: Callable[[str], None] | None = None,
+    started: Callable[[], None] | None = None,
     account: Account | None = None,
     release: Callable[[Training], None] | None = None,
     processes: Processes | None = None,
@@ -298,6 +299,7 @@ def train(  # noqa: PLR0913 - what is run, who pays, and who is shown what
       that were read and of all.
     - `warn`: Called with each warning before a record is read, and with a line for each later step
       that failed.
+    - `started`: Called once the records are read.
     - `account`: What the run is charged to; None charges it nowhere.
     - `release`: Called with the training, without metrics or evaluation, once its account is closed
       and before anything else is computed. In the first process alone.
@@ -338,6 +340,8 @@ def train(  # noqa: PLR0913 - what is run, who pays, and who is shown what
     with _payment(account, data, proposal, plan, seed) as reservation:
         if isinstance(data, Counted):
             data = read(data, proposal, seed, among, reading)
+        if started is not None:
+            started()
         shards = data.shards(proposal.precision, centre=proposal.centre)
         finished = run(
             plan,

@@ -39,6 +39,7 @@ from taciturn.report import FIRST_CERTIFICATE, check_out
 from taciturn.tables import read_bounds
 from taciturn.training import (
     DataFacts,
+    PrivateScore,
     Proposal,
     TableFacts,
     centre_warning,
@@ -47,7 +48,6 @@ from taciturn.training import (
     risk_warning,
     warnings_of,
 )
-from taciturn.training.evaluation import PrivateScore
 from taciturn_federation import folders
 from taciturn_federation.agreement import JoinRequest, SignedProposal, check_address, sign
 from taciturn_federation.coordinator import Coordinator

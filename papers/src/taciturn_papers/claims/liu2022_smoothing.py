@@ -41,7 +41,7 @@ def records(order: HostArray) -> Shards:
     data = load("adult", interval="unit")
     rows, targets = data.features[:RECORDS][:, order], data.targets[:RECORDS]
     parts = [np.arange(RECORDS)]
-    return pack(rows, targets, parts, record_norm=1.0, precision="float32", enforce="clip")
+    return pack(rows, targets, parts, record_norm=1.0, precision="float32")
 
 
 def planned(shards: Shards, epsilon: float, *, smoothing: float, reach: float) -> Plan:

@@ -35,7 +35,7 @@ def records() -> Shards:
     rows = draw.standard_normal((RECORDS, FEATURES))
     signs = np.sign(rows @ np.array([2, 2, 2, -1, -1, 0.0]) + draw.standard_normal(RECORDS))
     parts = [np.arange(RECORDS)]
-    return pack(rows, signs, parts, record_norm=1.0, precision="float64", enforce="clip")
+    return pack(rows, signs, parts, record_norm=1.0, precision="float64")
 
 
 def gap(problem: Structured, shards: Shards, *, restart: bool) -> float:

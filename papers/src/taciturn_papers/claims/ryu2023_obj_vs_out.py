@@ -130,7 +130,7 @@ def instance(box: float) -> tuple[Shards, Problem]:
     odds = 1 / (1 + np.exp(-rows @ draw.standard_normal(FEATURES) * 3))
     labels = np.where(draw.random(len(rows)) < odds, 1.0, -1.0)
     parts = np.split(np.arange(len(rows)), AGENTS)
-    shards = pack(rows, labels, parts, record_norm=1.0, precision="float64", enforce="clip")
+    shards = pack(rows, labels, parts, record_norm=1.0, precision="float64")
     return shards, Problem(Logistic(), NoRegulariser(), Box(-box, box))
 
 

@@ -58,7 +58,7 @@ def packed(
     features: HostArray, targets: HostArray, owners: Sequence[HostArray], *, norm: float = 1.0
 ) -> Shards:
     """Return records dealt out to their owners, in single precision; longer ones are shortened."""
-    return pack(features, targets, owners, record_norm=norm, precision="float32", enforce="clip")
+    return pack(features, targets, owners, record_norm=norm, precision="float32")
 
 
 def packed_test(features: HostArray, targets: HostArray, *, norm: float = 1.0) -> Shard:

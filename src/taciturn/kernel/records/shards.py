@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Literal
 
 import equinox as eqx
 import jax
@@ -102,16 +101,14 @@ def pack(  # noqa: PLR0913 - rows, whose they are, and what is enforced
     *,
     record_norm: float,
     precision: Precision,
-    enforce: Literal["clip"] = "clip",
     persons: Persons | None = None,
     absent: Bool[np.ndarray, "N"] | None = None,
     longest: int = 0,
 ) -> Shards:
-    """Return the rows of every part as one agent's records, each of Euclidean norm at most R.
+    """Return the rows of every part as one agent's records, each multiplied by min(1, R / |x|_2).
 
     - `features`, `targets`: All rows; integer targets become int32, others take the precision.
     - `parts`: Row indices of each agent. Rows that no part names are left out.
-    - `enforce`: How the norm is enforced: "clip" multiplies each row by min(1, R / |x|_2).
     - `persons`: The persons of the rows, where persons are protected: an agent has K places for
       each of its persons, empty ones masked, and rows beyond K are left out.
     - `absent`: The rows whose places are masked: they count, and enter no sum.
@@ -128,15 +125,13 @@ def pack(  # noqa: PLR0913 - rows, whose they are, and what is enforced
     >>> parts = [np.array([0, 1]), np.array([2])]
     >>> shards = pack(
     ...     np.array([[3.0], [0.5], [-4.0]]), np.array([1, -1, 1]), parts,
-    ...     record_norm=1.0, precision="float32", enforce="clip",
+    ...     record_norm=1.0, precision="float32",
     ... )
     >>> shards.counts, shards.stacked.features[..., 0].tolist()
     ((2, 1), [[1.0, 0.5], [-1.0, 0.0]])
     """
     features, targets = np.asarray(features), _storable(np.asarray(targets), precision)
     checks.positive("record_norm", record_norm)
-    if not (isinstance(enforce, str) and enforce == "clip"):
-        raise InputError('enforce must be "clip": every row is clipped to the norm')
     _check_parts(features, targets, parts)
     if persons is not None and persons.numbers.shape != targets.shape:
         raise InputError(
@@ -153,9 +148,8 @@ def pack(  # noqa: PLR0913 - rows, whose they are, and what is enforced
     # some agents at a time, so that temporaries in double precision stay small
     for agents in some_of([part.size for part in indices]):
         held = np.concatenate([indices[agent] for agent in agents])
-        place = np.concatenate(
-            [agent * longest + np.arange(len(indices[agent])) for agent in agents]
-        )
+        places = [agent * longest + np.arange(len(indices[agent])) for agent in agents]
+        place = np.concatenate(places)
         real = (held != EMPTY) & (True if absent is None else ~absent[held])
         for filled in row_blocks(np.flatnonzero(real)):
             some, where = held[filled], place[filled]

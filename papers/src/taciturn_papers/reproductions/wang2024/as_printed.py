@@ -206,7 +206,7 @@ def _sound_leak(features: HostArray, targets: HostArray) -> Leak:
     owners = [np.array([agent]) for agent in range(AGENTS)]
     shards = pack(
         features[:AGENTS], targets[:AGENTS], owners, record_norm=1.0, precision="float64",
-        enforce="clip",
+
     )  # fmt: skip
     errors = []
     for seed in range(LEAK_REPETITIONS):

@@ -116,7 +116,7 @@ def least_squares(agents: int) -> Shards:
     x /= np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1)
     y = x @ draw.standard_normal(FEATURES) + 0.1 * draw.standard_normal(len(x))
     owners = np.split(np.arange(len(x)), agents)
-    return pack(x, y, owners, record_norm=1.0, precision="float64", enforce="clip")
+    return pack(x, y, owners, record_norm=1.0, precision="float64")
 
 
 Scaling = dict[tuple[str, str, int], Cost]

@@ -77,7 +77,7 @@ def scene(data: Dataset, *, records: int, seed: int) -> Scene:
     rows = np.random.default_rng(seed).permutation(data.train_rows)[: AGENTS * records]
     shards = pack(
         data.features, data.targets, np.split(rows, AGENTS), record_norm=data.record_norm,
-        precision="float64", enforce="clip",
+        precision="float64",
     )  # fmt: skip
     problem = Problem(MultinomialLogistic(data.classes or 2), NoRegulariser(), WholeSpace())
     return Scene(problem, shards, cyclic_walk(ring(AGENTS), AGENTS * VISITS))
