@@ -176,7 +176,8 @@ def test_an_observer_of_sums_learns_no_more_around_a_centre():
             for fault in ("halved-noise", "reused-noise")
         ),
     ],
-    ids=str,
+    # sets and functions are written otherwise in each process of the tests
+    ids=lambda value: value if isinstance(value, str) else "",
 )  # fmt: skip
 def test_faults_of_arms_on_networks_and_around_centres_are_seen(method, fault, seen, how):
     report = audit(method, mu=MU, runs=600, seed=1, fault=fault, **how)

@@ -202,25 +202,25 @@ class _Connection:
         client, nkey = Client(), self.link.nkey
         # nats-py has no other way to name an nkey without giving it the secret half
         client._public_nkey = nkey.public
-        await client.connect(
-            f"tls://{self.link.address}",
-            signature_cb=nkey.answer,
-            tls=self.context,
-            tls_handshake_first=True,
-            allow_reconnect=False,
-            connect_timeout=5,
-            ping_interval=5,
-            max_outstanding_pings=2,
-            no_echo=True,
-            error_cb=self._gone,
-            disconnected_cb=self._gone,
-            closed_cb=self._gone,
-        )
         try:
+            await client.connect(
+                f"tls://{self.link.address}",
+                signature_cb=nkey.answer,
+                tls=self.context,
+                tls_handshake_first=True,
+                allow_reconnect=False,
+                connect_timeout=5,
+                ping_interval=5,
+                max_outstanding_pings=2,
+                no_echo=True,
+                error_cb=self._gone,
+                disconnected_cb=self._gone,
+                closed_cb=self._gone,
+            )
             for subject in self.subjects:
                 await client.subscribe(subject, cb=self._receive)
             await client.flush(timeout=5)
-        except BaseException:
+        except BaseException:  # cancelled while it connects, too: the socket is open by then
             await _close(client)
             raise
         return client
