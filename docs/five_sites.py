@@ -72,8 +72,11 @@ class Run:
     def __init__(self, folder: Path, sites: int) -> None:
         self.folder, self.names = folder, NAMES[:sites]
         self.began = time.monotonic()
-        own = {"XDG_DATA_HOME": str(folder / "data"), "TACITURN_STATE_DIR": str(folder / "state")}
-        self.environment = {**os.environ, **own, "OMP_NUM_THREADS": "1"}
+        folders = {
+            "XDG_DATA_HOME": str(folder / "data"),
+            "TACITURN_STATE_DIR": str(folder / "state"),
+        }
+        self.environment = {**os.environ, **where, "OMP_NUM_THREADS": "1"}
         self.started: list[subprocess.Popen[bytes]] = []
 
     def say(self, text: str) -> None:
@@ -82,19 +85,19 @@ class Run:
 
     def command(self, *words: str, answer: str = "") -> str:
         """Run a command in this process, which saves its start, and return what it says."""
-        said, asked = io.StringIO(), io.StringIO(answer)
+        printed, asked = io.StringIO(), io.StringIO(answer)
         with (
             contextlib.chdir(self.folder),
-            contextlib.redirect_stdout(said),
-            contextlib.redirect_stderr(said),
+            contextlib.redirect_stdout(printed),
+            contextlib.redirect_stderr(printed),
             mock.patch.dict(os.environ, self.environment),
             mock.patch.object(sys, "stdin", asked),
         ):
             code = taciturn(words)
         if code:
-            raise SystemExit(f"taciturn {' '.join(words)}\n{said.getvalue()}")
+            raise SystemExit(f"taciturn {' '.join(words)}\n{printed.getvalue()}")
         print(f"         $ taciturn {' '.join(words)}", flush=True)
-        return said.getvalue()
+        return printed.getvalue()
 
     def process(self, name: str, *words: str) -> subprocess.Popen[bytes]:
         """Start a command as a process whose output goes to a file."""
@@ -194,9 +197,9 @@ def report(run: Run) -> None:
     folder = run.folder
     test = [*rows(1)]
     write_table(folder / "test.csv", test)
-    told = run.command("predict", "report/model.json", "test.csv", "--ignore-extra",
+    predictions = run.command("predict", "report/model.json", "test.csv", "--ignore-extra",
                        "--keep", "income")  # fmt: skip
-    predicted = [*csv.DictReader(told.splitlines())]
+    predicted = [*csv.DictReader(predictions.splitlines())]
     label = next(name for name in predicted[0] if name != "income" and "prob" not in name)
     wrong = sum(row[label] != row["income"] for row in predicted) / len(predicted)
     models = {(folder / f"report-{name}" / "model.json").read_text() for name in run.names}

@@ -106,3 +106,13 @@ def test_bounds_and_conditions_state_it(incomplete):
     assert incomplete.bounds.leave_out
     assert bounds_from_dict(bounds_to_dict(incomplete.bounds)) == incomplete.bounds
     assert any("enter no answer" in line for line in incomplete.conditions)
+
+
+def test_the_option_stands_in_place_of_the_bounds_either_way(tmp_path, incomplete):
+    source = Source(path=tmp_path / "ill.csv", target="ill", bounds=tmp_path / "ill.toml")
+    with pytest.raises(InputError, match=r"column 'ill', row \d+ is empty"):
+        load_table(dataclasses.replace(source, leave_out=False))
+    plain = BOUNDS.replace('{as = "leave out", spellings = ["?"]}', '["?"]')
+    (tmp_path / "ill.toml").write_text(plain)
+    found = load_table(dataclasses.replace(source, leave_out=True))
+    np.testing.assert_array_equal(found.absent, incomplete.absent)

@@ -31,7 +31,7 @@ class Source:
     - `agent_column`, `person_column`: the columns of the agent that holds a row and, where persons
       are protected, of the person it is about.
     - `test`: a file of test records, which are public by declaration.
-    - `leave_out`: whether rows without a target are left out, beside what the bounds say.
+    - `leave_out`: whether rows without a target are left out, in place of what the bounds say.
     - `delimiter`, `decimal`, `thousands`, `encoding`: override the `Form` in the bounds.
     """
 
@@ -173,7 +173,7 @@ def read_files(source: Source, known: Bounds | None = None, report: Report | Non
         raise InputError(missing_bounds_text(str(source.path), source.target))
     bounds = known or read_bounds(cast(Path, source.bounds))
     form = bounds.form.changed({name: getattr(source, name) for name in FORM})
-    leave_out = bounds.leave_out or bool(source.leave_out)
+    leave_out = bounds.leave_out if source.leave_out is None else source.leave_out
     bounds = replace(bounds, form=form, leave_out=leave_out)
     if bounds.target_name != source.target:
         raise InputError(

@@ -124,8 +124,8 @@ class Account:
         costs, name, sign = spread(share["costs"]), share["partition"], 1 if charge else -1
         if charge:
             needed = charges.find_costs(charge, self.opening.terms, self.caps.order)
-            alike = (charge.values, name) == (share["values"], charge.partition)
-            demand(alike and len(needed) == len(costs), "a share is not that of its charge")
+            consistent = (charge.values, name) == (share["values"], charge.partition)
+            demand(consistent and len(needed) == len(costs), "a share is not that of its charge")
             for (a, b), (c, d) in zip(costs, needed, strict=True):
                 paid = math.isclose(a, c, rel_tol=1e-9) and b >= d - 1e-9 * (d + 1)
                 demand(paid, "a share is less than its charge costs")
@@ -158,12 +158,12 @@ class Account:
         colluding = f" and {terms.colluders} colluding" if terms.observer == "sum" else ""
         hidden = f"one {terms.unit} ({terms.relation}), from an observer of {terms.observer}"
         ends = Counter(run.status for run in self.runs.values())
-        told = ("released", "failed", "opened", "reserved", "returned")
+        shown = ("released", "failed", "opened", "reserved", "returned")
         return {
             "account": f"{self.opening.id[:12]}, opened {self.opening.when}",
             "hidden": f"{hidden}{colluding}",
             "guarantee": f"epsilon {epsilon:g} at delta {delta:g}, of all runs together",
-            "runs": ", ".join(f"{ends[end]} {end}" for end in told),
+            "runs": ", ".join(f"{ends[end]} {end}" for end in shown),
             **{f"share_of_{n}_spent": total[n] / caps[n] for n in total if caps[n]},
             "epsilon_spent": spent,
             "epsilon_left": left,

@@ -19,21 +19,21 @@ def find_mus(leg: Fields, several: int, relation: str) -> tuple[list[float], flo
     squares: list[list[float]] = [[] for _ in leg.agents]
     together, colluders = [], getattr(leg.observer, "colluders", len(leg.agents))
     for slot in leg.slots:
-        # what a sum says below the largest step is said of the others alone
-        alike = leg.observer.name != "sum" or len({answer.step for answer in slot.answers}) < 2
-        demand(alike, "answers that are added up must stand on one lattice")
+        # below the largest step, a sum is about the other answers alone
+        equal = leg.observer.name != "sum" or len({answer.step for answer in slot.answers}) < 2
+        demand(equal, "answers that are added up must stand on one lattice")
         moves, variances = [0.0] * len(squares), [0.0] * len(squares)
         for answer in slot.answers:
             for agent in answer.agents:
                 moves[agent], variances[agent] = bound_movement(leg, answer), answer.scale**2
         ordered, kept = sorted(variances), max(0, len(variances) - colluders)
         least, less = math.fsum(ordered[:kept]), math.fsum(ordered[: max(0, kept - 1)])
-        for own, move, variance in zip(squares, moves, variances, strict=True):
+        for ratios, move, variance in zip(squares, moves, variances, strict=True):
             hidden = max(least, variance + less)  # as one kept, or one of the k largest
-            own.append(slot.times * find_ratio(move, math.sqrt(hidden)) ** 2)
+            ratios.append(slot.times * find_ratio(move, math.sqrt(hidden)) ** 2)
         moved, hidden = math.fsum(sorted(moves)[-several:]), math.fsum(ordered[: max(1, kept)])
         together.append(slot.times * find_ratio(moved, math.sqrt(hidden)) ** 2)
-    costs = [math.fsum(own) for own in squares]
+    costs = [math.fsum(ratios) for ratios in squares]
     total = together if leg.observer.name == "sum" else sorted(costs)[-several:]
     return [math.sqrt(cost) for cost in costs], math.sqrt(math.fsum(total))
 
