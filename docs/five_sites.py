@@ -72,7 +72,7 @@ class Run:
     def __init__(self, folder: Path, sites: int) -> None:
         self.folder, self.names = folder, NAMES[:sites]
         self.began = time.monotonic()
-        folders = {
+        where = {
             "XDG_DATA_HOME": str(folder / "data"),
             "TACITURN_STATE_DIR": str(folder / "state"),
         }
