@@ -220,6 +220,8 @@ class _Connection:
             for subject in self.subjects:
                 await client.subscribe(subject, cb=self._receive)
             await client.flush(timeout=5)
+        except ssl.SSLCertVerificationError:  # the handshake has closed the socket
+            raise
         except BaseException:  # cancelled while it connects, too: the socket is open by then
             await _close(client)
             raise
