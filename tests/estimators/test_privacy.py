@@ -262,7 +262,7 @@ def test_a_warning_that_is_an_error_loses_no_fit_that_was_charged(tmp_path, monk
         epsilon=0.5, delta=5e-3, bounds=(-1, 1), classes=[0, 1], rounds=3, account=account
     )  # at this delta, and at this risk, there are warnings
     with warnings.catch_warnings():
-        warnings.simplefilter("error")
+        warnings.simplefilter("error", UserWarning)
         with pytest.raises((PrivacyWarning, UtilityWarning)):
             model.fit(rows, np.arange(60) % 2)
     assert account.state().charged[0].status == "released"
