@@ -37,8 +37,8 @@ _CURVES: dict[str, tuple[Any, ...]] = {
 _TERMS: dict[str, tuple[Any, ...]] = {
     "relation": (str, "replace_one [default], zero_out, bounded_change:BETA, target_change:BETA."),
     "unit": (str, "record, agent or person. [default: record]"),
-    "observer": (str, "messages, or sum, by secure aggregation on trust. [default: messages]"),
-    "colluders": (int, "Of the observer sum: how many agents tell their noise. [default: 1]"),
+    "observer": (str, "messages, or sum, which trusts secure aggregation. [default: messages]"),
+    "colluders": (int, "With sum: how many agents may reveal their noise. [default: 1]"),
 }
 
 

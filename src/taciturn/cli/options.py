@@ -72,14 +72,14 @@ def method_options(methods: Mapping[str, Method] = METHODS, **defaults: Value) -
             text = f"{default:g}" if isinstance(default, float) else str(default)
             text = "from public facts" if callable(default) else text
             having[option.name].setdefault(text, []).append(title)
-    texts = dict.fromkeys(options, "Only of methods that this command does not take.")
+    texts = dict.fromkeys(options, "Only for methods that this command does not take.")
     for name, found in having.items():
         users = ", ".join(title for titles in found.values() for title in titles)
         values = "; ".join(
             text if len(found) == 1 else f"{text} for {', '.join(titles)}"
             for text, titles in found.items()
         )
-        texts[name] = f"Of {users}. [default: {values}]" if found else texts[name]
+        texts[name] = f"For {users}. [default: {values}]" if found else texts[name]
     return {
         name: Option(one.kind, f"{one.help} {texts[name]}", METHOD) for name, one in options.items()
     }
