@@ -193,7 +193,7 @@ def test_an_agent_that_is_protected_is_in_both_parts_and_no_evaluation_is_free(p
     """All records of an agent change together, those that are held out among them."""
     values = json.loads(plain[1].proposal.to_json())
     values["budget"]["unit"] = "agent"
-    with pytest.raises(InputError, match="is charged for both"):
+    with pytest.raises(InputError, match="pays for both"):
         Proposal.from_json(json.dumps(values))
 
 
