@@ -264,7 +264,7 @@ REFUSED = {
         "elsewhere", lambda: compose((made().leg, ChoiceLeg("training", 1e-3)), made().terms),
     ),
     "a leg of agents that are named twice": (
-        "different ones", lambda: f.legs(agents=(0, 0, 1, 2), part="held out"),
+        "distinct agents", lambda: f.legs(agents=(0, 0, 1, 2), part="held out"),
     ),
 }  # fmt: skip
 

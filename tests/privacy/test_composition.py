@@ -145,7 +145,7 @@ def test_counts_and_agents_that_differ_are_refused():
         (leg([0.1], agents=(0,)), PrivacyError, "agents"),
         (held_out([0.1]), InputError, r"\[1, 2\] agents"),
         *(
-            (held_out([0.1, 0.1], agents=agents), PrivacyError, "different ones of 2")
+            (held_out([0.1, 0.1], agents=agents), PrivacyError, "distinct agents of 2")
             for agents in ((0, 0), (1, 0), (0, 2), (-1, 0))
         ),
     ):

@@ -1,4 +1,4 @@
-"""The certificate of a run: its figures, the legs that they follow from, and its sentences.
+"""The certificate of a run: its figures, the legs that imply them, and its sentences.
 
 Sentences are for readers: nothing is computed from them.
 """
@@ -48,12 +48,12 @@ class Certificate:
     - `per_agent_epsilon`, `per_agent_mu`: One entry per agent.
     - `attacker_tpr`: An upper bound on an attacker's true-positive rate at 1 % false positives.
     - `arithmetic`: Whether it holds for computed numbers, or for real numbers only.
-    - `legs`: What the figures follow from, one for each part of the records.
+    - `legs`: The ledgers that imply the figures, one leg for each part of the records.
     - `dealt`: Whether records were dealt to the agents at random.
     - `conditions`: What else must hold, for example that ranges were public.
     - `conditional`: Whether a condition is about facts that were computed from the records, or
       about the bound of a question that is not the library's.
-    - `reproduction`: Whether noise or division came from a given seed: then nothing is private.
+    - `reproduction`: Whether noise or division came from a given seed, so that nothing is private.
     """
 
     epsilon: float
@@ -88,7 +88,7 @@ class Certificate:
         return self.adjacency.describe()
 
     def under(self, conditions: Iterable[str], *, conditional: bool) -> Certificate:
-        """Return the certificate with further conditions; it stays conditional if it is."""
+        """Return the certificate with further conditions; a conditional one stays conditional."""
         stated = dict.fromkeys((*conditions, *self.conditions))
         return dataclasses.replace(
             self, conditions=tuple(stated), conditional=conditional or self.conditional
@@ -174,7 +174,7 @@ def trust_of(legs: Sequence[Leg], terms: Terms, agents: int) -> str:
 
 
 def trust_without_honest_agents(agents: int, colluders: int) -> str:
-    """Return what is taken on trust where all other agents may collude.
+    """Return what is taken on trust if all other agents may collude.
 
     **Guarantee.** The accountant counts on the noise of A - k agents (`Ledger.mu_per_agent`): for
     k >= A - 1 on the agent's own noise alone.
