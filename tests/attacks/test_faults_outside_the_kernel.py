@@ -41,7 +41,7 @@ from taciturn.network import metropolis, ring
 from taciturn.problems import Logistic, public_facts
 from taciturn.training import evaluation
 
-PLANNED, OBSERVED, LEDGER = "not the planned ones", "observed", "ledger amounts to"
+PLANNED, OBSERVED, LEDGER = "not the planned ones", "observed", "not follow from its ledger"
 TRUSTED = "whose code is trusted"
 OWN = "no accountant knows"
 
