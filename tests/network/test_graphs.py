@@ -134,7 +134,7 @@ def test_files_are_read_in_both_formats(tmp_path):
     ("name", "text", "words"),
     [
         ("n.txt", "1 2 3\n", "line 1.*two names"),
-        ("n.txt", "\n", "holds no edge"),
+        ("n.txt", "\n", "has no edge"),
         ("n.graphml", GRAPHML.format(kind="directed", more=""), "undirected"),
         ("n.graphml", GRAPHML.format(kind="undirected", more=' directed="true"'), "undirected"),
         ("n.graphml", "<graphml>", "well-formed"),
