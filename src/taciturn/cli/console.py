@@ -280,7 +280,7 @@ TABLE_OPTIONS: Mapping[str, Option] = {
     "bounds": Option(Path, "Tables: TOML file of public facts; see taciturn bounds."),
     "agent_column": Option(str, "The column that names the agent of each row.", TABLES),
     "person_column": Option(str, "The column of persons, with --rows-per-person.", TABLES),
-    "test": Option(Path, "A file of test records, which are public.", TABLES),
+    "test": Option(Path, "A file of test records that you declare public.", TABLES),
     "leave_out": Option(
         bool,
         "Leave rows without a target out of every answer. [default: refuse them]",

@@ -117,7 +117,7 @@ _SUMMARIES = {
     "tune": "Select one of several candidates on held-out records, within one budget.",
     "bounds": "Print a bounds file filled in from a table: edit it and pass it to taciturn train.",
     "predict": "Predict the target of every row, as CSV on standard output.",
-    "show": "Show what a model file says and what it guarantees.",
+    "show": "Show a model or a certificate: its guarantee, recomputed, and coefficients.",
     "budget": "Manage accounts: one budget for all runs on the same records.",
     "cost": "Convert a noise multiplier into a total epsilon, or a total into a multiplier.",
     "audit": "Attack an algorithm, as planned or with a planted fault, on data that saturates its "

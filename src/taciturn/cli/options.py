@@ -37,7 +37,7 @@ def request_options() -> dict[str, Option]:
     }
     first = ("epsilon", "delta", "agents", "rounds", "features", "evaluate")
     colluders = Option(
-        int, "With --observer sum: the most agents who collude with it. [default: 1]", PRIVACY
+        int, "With --observer sum: the most agents that collude. [default: 1]", PRIVACY
     )
     return {name: found[name] for name in first} | found | {"colluders": colluders}
 
