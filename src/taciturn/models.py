@@ -364,7 +364,7 @@ def predict(
     both = sorted(set(kept) & set(added))
     if both:
         raise InputError(
-            f"the column {both[0]!r} that is kept is also one of the result; rename it"
+            f"the column {both[0]!r} to keep is also a column of the result; rename it"
         )
     return pd.DataFrame({**kept, **added})
 

@@ -181,7 +181,7 @@ class Mixing(OnGraph):
 
 
 def metropolis(graph: Graph, *, exchanges: int = 1) -> Mixing:
-    """Return the Metropolis weights w_ij = 1 / (1 + max(d_i, d_j)), for so many exchanges."""
+    """Return the mixing with Metropolis weights w_ij = 1 / (1 + max(d_i, d_j))."""
     i, j = graph.edges.T
     weights = 1 / (1.0 + np.maximum(graph.degrees[i], graph.degrees[j]))
     return Mixing(graph, weights, exchanges)

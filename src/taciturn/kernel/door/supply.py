@@ -99,7 +99,7 @@ class Supply:
         return fits[0] if fits else most
 
     def shapes(self, rounds: int) -> Raw:
-        """Return the shapes of a block of so many rounds, leaves `(B, S, E, ...)`."""
+        """Return the shapes of a block of `rounds` rounds, leaves `(B, S, E, ...)`."""
         raw: Raw = self.agenda.numbers(self._rows, rounds)
         return raw
 

@@ -331,7 +331,7 @@ def _mus_of(leg: Leg | ChoiceLeg, observer: Observer, terms: Terms) -> HostArray
 
 
 def _cost_of_mus(mus: HostArray, delta: float, values: int = 0, finest: float = math.inf) -> Cost:
-    """Return the cost of Gaussian answers of so many values, at least `finest` lattice steps."""
+    """Return the cost of Gaussian answers; `finest` is the least scale, in lattice steps."""
     mu = float(np.max(mus, initial=0.0))
     rate_of = functools.partial(gaussian.true_positive_rate, mu)
     lattice: Any = {"values": values, "scale": finest}

@@ -221,8 +221,8 @@ class Sum:
         """What the guarantee takes on trust."""
         return (
             "secure aggregation: only the sum over all agents leaves the protocol; every agent "
-            f"adds its own noise honestly, and at most {self.colluders} of them tell the observer "
-            "theirs (a participant knows its own noise, so colluders=1 covers a curious "
+            f"adds its own noise honestly, and at most {self.colluders} of them reveal it to the "
+            "observer (a participant knows its own noise, so colluders=1 covers a curious "
             "participant)"
         )
 

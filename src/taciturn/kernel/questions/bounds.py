@@ -191,7 +191,7 @@ def sums(facts: Facts, spec: Spec, adjacency: Adjacency, norm: Norm) -> Derived:
     if each is not None:
         if adjacency.unit == "person" and adjacency.rows_per_person != each:
             raise InputError(
-                f"a sum over persons with {each} places each says nothing of persons with "
+                f"a sum over persons with {each} places each has no bound for persons with "
                 f"{adjacency.rows_per_person}; give both the same number"
             )
         persons = tuple(math.ceil(count / each) for count in spec.counts)
@@ -226,7 +226,7 @@ def targets(facts: Facts, spec: Spec, adjacency: Adjacency, norm: Norm) -> Deriv
 
 
 def target_sums(facts: Facts, spec: Spec, adjacency: Adjacency, norm: Norm) -> Derived:
-    """Return the bound of sum_j x_j y_j, |x_j| <= R and |y_j| <= Y, beside public features.
+    """Return the bound of sum_j x_j y_j, |x_j| <= R and |y_j| <= Y, with public features.
 
     **Guarantee.** If y_k moves by at most beta, the answer moves by beta |x_k|: at most beta R in
     Euclidean norm, beta R sqrt(D) in the 1-norm; k_i times that if several move. The longest row

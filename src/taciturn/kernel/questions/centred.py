@@ -137,7 +137,7 @@ class Recentred(Question):
             raise InputError("no target is protected around a centre; ask it of packed rows")
         if not self.inner.noise.adds:
             raise InputError(
-                f"the noise of {type(self.inner).__name__} stands inside what is minimised, and "
+                f"the noise of {type(self.inner).__name__} is inside what is minimised, and "
                 "its law is derived for packed rows; leave the centre out, or use pvp"
             )
 

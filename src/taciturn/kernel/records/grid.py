@@ -63,7 +63,7 @@ class Grid:
         return self.digits <= _SINGLE and smallest >= 2.0**-100 and largest <= 2.0**100
 
     def of_terms(self, terms: int) -> Grid:
-        """Return the grid for sums of another number of terms."""
+        """Return the same grid for sums of `terms` terms."""
         return dataclasses.replace(self, terms=terms)
 
 
