@@ -1,12 +1,12 @@
 """taciturn: differentially private distributed convex optimisation.
 
-Importing the package switches JAX to 64-bit types (`jax_enable_x64`), a setting of the whole
-process and, where JAX is not imported yet, of those that it starts: without it JAX silently narrows
-every float64 to float32, and a plan that asks for double precision would run in single. A plan in
-float32 stays in float32.
+Importing the package switches JAX to 64-bit types (`jax_enable_x64`), in the whole process and, if
+JAX is not yet imported, in the processes that it starts: otherwise JAX silently narrows every
+float64 to float32, and a plan in double precision would run in single. A plan in float32 stays in
+float32.
 
-The names below are what most programs need; they are imported when they are first used. All others
-stand in the rooms: `taciturn.problems`, `taciturn.kernel.privacy`, `taciturn.network`,
+The names below are those that most programs need, imported on first use. All others are in the
+subpackages `taciturn.problems`, `taciturn.kernel.privacy`, `taciturn.network`,
 `taciturn.kernel.questions`, `taciturn.algorithms`, `taciturn.engine`, `taciturn.training`,
 `taciturn.audit`, `taciturn.estimators`.
 """
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 if "jax" in sys.modules:
     sys.modules["jax"].config.update("jax_enable_x64", True)
-else:  # which takes half a second, and reads this when it is imported
+else:  # importing JAX takes half a second; it then reads this variable
     os.environ["JAX_ENABLE_X64"] = "1"
 
 __version__ = "0.1.0"
@@ -92,7 +92,7 @@ __all__ = sorted(_ROOM_OF)  # noqa: PLE0605 - the table above is the list
 
 
 def __getattr__(name: str) -> Any:
-    """Return a name of one of the rooms, which is imported now: together they take two seconds."""
+    """Import and return a name on first use: importing all of them takes two seconds."""
     if name not in _ROOM_OF:
         raise AttributeError(f"taciturn has no {name!r}; its names are {', '.join(__all__)}")
     return getattr(importlib.import_module(f"taciturn.{_ROOM_OF[name]}"), name)

@@ -1,7 +1,6 @@
-"""The least noise that a budget allows, the step of a lattice, and the rate of a choice.
+"""The least noise that meets a budget, the step of a lattice, and the rate of a choice.
 
-`taciturn.kernel.privacy.compose` computes the cost of these proposals again, from the finished
-ledger.
+`taciturn.kernel.privacy.compose` recomputes the cost of these proposals from the finished ledger.
 """
 
 from __future__ import annotations
@@ -84,10 +83,10 @@ def _root_below(epsilon: Values, quantile: float) -> Values:
 
 
 def spread_of(adjacency: privacy.Adjacency, agents: int, observer: privacy.Observer) -> float:
-    """Return the cost of a unit at several agents over one at a single agent, at equal noise.
+    """Return the factor by which a unit at several agents costs more than one at a single agent.
 
-    1 for units at one agent; for a person at M agents that answer the same questions sqrt(M) under
-    `Messages` and M under `Sum`.
+    At equal noise: 1 for units at one agent; for a person at M agents that answer the same
+    questions, sqrt(M) under `Messages` and M under `Sum`.
     """
     most = min(adjacency.agents_per_person, agents)
     return float(most) if isinstance(observer, privacy.Sum) else math.sqrt(most)
@@ -109,7 +108,7 @@ def step_exponents(
 
 
 def lattice_share(multiplier: float, width: float, *, poisson: bool) -> float:
-    """Return the most that the lattice adds to a sensitivity of 1."""
+    """Return an upper bound on what the lattice adds to a sensitivity of 1."""
     fineness = max(privacy.LEAST_SCALE, _FINER * multiplier * width)
     return (4 if poisson else 2) * width * multiplier / min(fineness, _MOST_SCALE)
 
@@ -152,7 +151,7 @@ def multiplier_for(
 ) -> float:
     """Return a noise multiplier at which `rounds` answers `make(multiplier)` fit the budget.
 
-    As `multiplier_for_all`, for one kind of answers.
+    `multiplier_for_all` for a single kind of answer.
     """
     rounds = checks.at_least("rounds", rounds, 1)
     return multiplier_for_all(
@@ -172,11 +171,11 @@ def multiplier_for_all(
 ) -> float:
     """Return one noise multiplier at which the answers `make(multiplier)` together fit the budget.
 
-    `make` returns pairs (event, how often). `account(make(result), ...).epsilon <= epsilon` was
-    evaluated for the result, which is within a relative 1e-6 of the least such multiplier; 0 for
-    epsilon = infinity. Raises `InputError` if the budget or a number is out of range, the
-    combination of sampling and relation is not supported, or no amount of noise fits (an event
-    without noise, or a delta too small).
+    `make` returns pairs (event, how often). The epsilon of `account(make(result), ...)`
+    was evaluated and is at most `epsilon`; the result is within a relative 1e-6 of the least such
+    multiplier, and 0 for epsilon = infinity. Raises `InputError` if the budget or a number is out
+    of range, the combination of sampling and relation is not supported, or no amount of noise fits
+    (an event without noise, or a delta too small).
 
     **Guarantee.** More noise never costs more (post-processing by further noise), so epsilon falls
     in the multiplier. The search starts from large noise, where the accountant is cheap, and

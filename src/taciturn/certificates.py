@@ -1,8 +1,8 @@
-"""Certificates as files: their statements, and the legs that these follow from, as JSON values.
+"""Certificates as files: their statements, and the legs from which these follow, as JSON values.
 
 docs/reference/certificate.md specifies how figures follow from legs; a verifier written from it
-shares no code with this library. Readers of a file (`taciturn verify`, `taciturn show`) compute all
-of its figures again.
+shares no code with this library. Readers of a file (`taciturn verify`, `taciturn show`) recompute
+all of its figures.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from taciturn.kernel.privacy import (
 from taciturn.typing import HostArray
 
 FORMAT = "taciturn certificate 1"
-# the entries of an answer, in the order of the columns below, and defaults that are left out
+# the entries of an answer, in the order of the columns below, and defaults that are omitted
 _FIELDS = ("question", "sensitivity", "scale", "step", "rate", "batch")
 _USUAL = {"step": 0.0, "rate": 1.0, "batch": 0.0}
 _OF_PERSONS = ("rows_per_person", "agents_per_person")
@@ -58,7 +58,7 @@ def _safe(value: Any) -> Any:
 
 
 def document_of(certificate: Certificate) -> dict[str, Any]:
-    """Return a certificate and all that it follows from (docs/reference/certificate.md)."""
+    """Return a certificate with everything it follows from (docs/reference/certificate.md)."""
     relation, values = certificate.adjacency.relation, stated(certificate)
     moved = {"beta": relation.beta} if isinstance(relation, BoundedChange | TargetChange) else {}
     terms: dict[str, Any] = {"relation": relation.name, **moved, "unit": certificate.unit}
@@ -77,7 +77,7 @@ def document_of(certificate: Certificate) -> dict[str, Any]:
 
 
 def _leg(leg: Leg | ChoiceLeg) -> dict[str, Any]:
-    """Return a leg, equal slots merged."""
+    """Return a leg, with equal slots merged."""
     if isinstance(leg, ChoiceLeg):
         return {"part": leg.part, "choice": {"rate": leg.rate}}
     ledger, observer = leg.ledger, leg.observer
@@ -98,7 +98,7 @@ def _leg(leg: Leg | ChoiceLeg) -> dict[str, Any]:
 
 
 def _slots(ledger: Ledger) -> Iterator[tuple[Any, ...]]:
-    """Yield the answers of every slot, a place of a round, in which some agent is asked."""
+    """Yield the answers of every slot, a question of a round, at which some agent answers."""
     columns: list[HostArray] = [ledger.kind, ledger.sensitivity, ledger.scale]
     columns += [ledger.step, ledger.rate, ledger.batch]
     known: dict[bytes, tuple[Any, ...]] = {}
@@ -116,7 +116,7 @@ def _slots(ledger: Ledger) -> Iterator[tuple[Any, ...]]:
 
 
 def _answers(rows: HostArray) -> tuple[Any, ...]:
-    """Return the different answers at a slot, each with the agents that give it."""
+    """Return the distinct answers at a slot, each with the agents that give it."""
     asked = np.flatnonzero(rows[:, 0] != NO_QUESTION)
     if not asked.size:
         return ()
@@ -148,7 +148,7 @@ def _finite(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _runs(agents: HostArray) -> tuple[tuple[int, int], ...]:
-    """Return increasing numbers as (first, last) of consecutive runs."""
+    """Return increasing numbers as runs of consecutive ones, (first, last)."""
     breaks = np.flatnonzero(np.diff(agents) != 1) + 1
     return tuple((int(run[0]), int(run[-1])) for run in np.split(agents, breaks))
 

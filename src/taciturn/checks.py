@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from taciturn.errors import InputError
 
 T = TypeVar("T")
-NO_DELTA = 1e-9  # of certificates without privacy, which need some delta
+NO_DELTA = 1e-9  # the delta of certificates without privacy, which must state one
 
 
 def readable(file: Path, what: str) -> None:
@@ -106,7 +106,7 @@ def _number(name: str, value: Any) -> float:
 
 
 def instance(name: str, value: object, kind: type[T], fix: str) -> T:
-    """Return `value` if it is of a kind, else raise; the error quotes an identifier only.
+    """Return `value` if it is of this kind, else raise; the error quotes identifiers only.
 
     Examples
     --------

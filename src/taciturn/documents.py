@@ -1,4 +1,4 @@
-"""Frozen public documents: strict values, canonical JSON both ways, and a digest.
+"""Frozen public documents: strict types, canonical JSON in both directions, and a digest.
 
 Two documents are equal if and only if their canonical JSON is: keys in order, no spaces, numbers in
 the shortest form that reads back as the same number. An infinite number is the text "infinity".
@@ -73,7 +73,7 @@ D = TypeVar("D", bound="Document")
 
 
 class Document(Part):
-    """A document of parts; a JSON of another format or version is refused."""
+    """A document of parts; JSON of another format or version is refused."""
 
     FORMAT: ClassVar[str]
     VERSION: ClassVar[int]
@@ -92,7 +92,7 @@ class Document(Part):
     def schema_of_json(cls) -> dict[str, Any]:
         """Return the JSON Schema (draft 2020-12) of what `to_json` writes.
 
-        It knows types, names and ranges; what parts must agree on, `from_json` alone checks.
+        It covers types, names and ranges; only `from_json` checks that parts are consistent.
         """
         schema = cls.model_json_schema()
         stated = {"format": {"const": cls.FORMAT}, "version": {"const": cls.VERSION}}
@@ -108,9 +108,9 @@ class Document(Part):
     def from_json(cls: type[D], text: str) -> D:
         """Return the document that JSON describes, canonical or not.
 
-        An `InputError` if the text is no JSON object, has another format or version, a key that is
-        missing, unknown or given twice, a value of another type, a NaN, or values that contradict
-        one another.
+        Raises `InputError` for text that is not a JSON object, another format or version, missing,
+        unknown or repeated keys, values of another type, NaN, and values that contradict one
+        another.
         """
         values = _parsed(text, cls.FORMAT)
         for key, needed in (("format", cls.FORMAT), ("version", cls.VERSION)):
@@ -118,7 +118,7 @@ class Document(Part):
             if type(given) is not type(needed) or given != needed:
                 raise InputError(
                     f"{key} is {given!r}; this version of taciturn reads {cls.FORMAT} version "
-                    f"{cls.VERSION}, so write the document anew with it"
+                    f"{cls.VERSION}, so write the document again with it"
                 )
         try:
             return cls.model_validate_json(_canonical(values))

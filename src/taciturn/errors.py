@@ -25,7 +25,7 @@ class AccountError(InputError):
 
 
 class MissingPackageError(TaciturnError, ImportError):
-    """An optional package is not installed; the message names the extra that brings it."""
+    """An optional package is not installed; the message names the extra that installs it."""
 
 
 class PrivacyError(TaciturnError):
@@ -53,7 +53,7 @@ class SolverError(TaciturnError):
 
 
 def reason(error: BaseException) -> str:
-    """Return the printable reason of an error: the text of one of this library, else its type.
+    """Return the printable reason of an error: its text if it is this library's, else its type.
 
     Messages of other libraries may quote cells of private records.
 
@@ -68,7 +68,7 @@ def reason(error: BaseException) -> str:
 def missing_bounds_text(table: str, target: str) -> str:
     """Return the error text for a table without a bounds file."""
     return (
-        "no bounds file is given: how much noise a record needs must follow from public ranges "
+        "no bounds file is given: the amount of noise must follow from public ranges "
         f"and lists, never from the records; taciturn bounds {table} --target {target} > "
         "bounds.toml "
         "prints one to start from, then pass --bounds bounds.toml"

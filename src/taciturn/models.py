@@ -79,7 +79,7 @@ class Model:
     certificate: dict[str, Any]  # `taciturn.certificates.stated` of the run, or as in a file
     statement: tuple[str, ...]  # the certificate in sentences
     assessment: dict[str, Any] | None = None  # `taciturn.training.Assessment` of test records
-    private_score: dict[str, Any] | None = None  # of others: `training.evaluation.PrivateScore`
+    private_score: dict[str, Any] | None = None  # `training.evaluation.PrivateScore`: held-out rows
 
     @property
     def feature_map(self) -> FeatureMap | None:
@@ -109,7 +109,7 @@ class Model:
 
     def _check_fit(self, bounds: Bounds) -> None:
         features = self.feature_map
-        # a file could ask for any number of features: never name more than there are terms
+        # a file could name any number of features: never build more than there are terms
         if features is not None and features.columns > len(self.terms):
             raise InputError("there are fewer coefficients than features")
         if features is None:
@@ -123,7 +123,7 @@ class Model:
 
     @cached_property
     def clipped_loss(self) -> ClippedLoss:
-        """The loss that was minimised; of a custom class only the name is known."""
+        """The loss that was minimised; for a custom class only the name is known."""
         named = Named.parse("loss", self.loss)
         if Named.is_custom(self.loss):
             return ClippedLoss(self.loss, Squared(), self.clip)
@@ -332,9 +332,9 @@ def predict(
     and the prediction of a regression to the range of its target. Where scores are log-odds
     (`taciturn.problems.ClippedLoss.log_odds`) there is a column `probability of LABEL` per label.
 
-    Columns to `keep` precede the prediction. They need not be known to the model, nor, with
-    `ignore_extra`, any others. `probabilities`: True raises if there are none, False leaves them
-    out.
+    Columns to `keep` precede the prediction and may be unknown to the model. With `ignore_extra`,
+    other unknown columns are ignored. `probabilities`: True raises if there are none, False omits
+    them.
 
     **Guarantee.** The model is a function of noised answers, so predictions reveal nothing more of
     the training records than it does. The rows of `frame` are not protected.
@@ -364,7 +364,7 @@ def predict(
     both = sorted(set(kept) & set(added))
     if both:
         raise InputError(
-            f"the column {both[0]!r} that is kept is also one of the result; rename it"
+            f"the column {both[0]!r} to keep is also a column of the result; rename it"
         )
     return pd.DataFrame({**kept, **added})
 
@@ -380,7 +380,7 @@ def _scores(model: Model, frame: pd.DataFrame, spare: set[str]) -> Float[HostArr
     known = {bounds.target_name, *bounds.columns, *bounds.ignored}
     table = frame.drop(columns=list(spare - known))
     rows: HostArray = encode(table, bounds, with_target=False).features
-    # what the coefficients multiply: columns in their units or features, and a 1
+    # what the coefficients multiply: columns in their units, or features, and a constant 1
     if features is None:
         zeros, units = offsets_and_scales(bounds)
         addends = rows * units + zeros

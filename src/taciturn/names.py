@@ -11,8 +11,8 @@ from taciturn.kernel.privacy import Messages, Observer, Relation, ReplaceOne, Su
 def relation_named(name: str) -> Relation:
     """Return the relation called `name`: "replace_one" or "zero_out".
 
-    Raises `InputError` if the name is another one. `BoundedChange` and `TargetChange` need their
-    beta: construct them directly.
+    Raises `InputError` for any other name. `BoundedChange` and `TargetChange` need a beta:
+    construct them directly.
     """
     more = " (or construct BoundedChange(beta) or TargetChange(beta))"
     relation: Relation = _named("relation", name, (ReplaceOne(), ZeroOut()), more)
@@ -22,7 +22,7 @@ def relation_named(name: str) -> Relation:
 def observer_named(name: str) -> Observer:
     """Return the observer called `name`: "messages", or "sum" with one colluder.
 
-    Raises `InputError` if the name is another one.
+    Raises `InputError` for any other name.
     """
     observer: Observer = _named("observer", name, (Messages(), Sum()))
     return observer

@@ -41,7 +41,7 @@ from taciturn.network import metropolis, ring
 from taciturn.problems import Logistic, public_facts
 from taciturn.training import evaluation
 
-PLANNED, OBSERVED, LEDGER = "not the planned ones", "observed", "ledger amounts to"
+PLANNED, OBSERVED, LEDGER = "not the planned ones", "observed", "not follow from its ledger"
 TRUSTED = "whose code is trusted"
 OWN = "no accountant knows"
 
@@ -264,7 +264,7 @@ REFUSED = {
         "elsewhere", lambda: compose((made().leg, ChoiceLeg("training", 1e-3)), made().terms),
     ),
     "a leg of agents that are named twice": (
-        "different ones", lambda: f.legs(agents=(0, 0, 1, 2), part="held out"),
+        "distinct agents", lambda: f.legs(agents=(0, 0, 1, 2), part="held out"),
     ),
 }  # fmt: skip
 

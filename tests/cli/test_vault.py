@@ -347,7 +347,7 @@ def test_what_is_no_message_is_refused(head):
 
 def test_a_message_is_bounded_as_a_whole(monkeypatch):
     head = b"[" * (pipe.MOST_HEAD + 1)
-    with pytest.raises(InputError, match="no message"):
+    with pytest.raises(InputError, match="malformed message"):
         read_message(io.BytesIO(len(head).to_bytes(8, "little") + head))
     monkeypatch.setattr(pipe, "_MOST_BYTES", 100)
     for arrays, fits in ((1, True), (2, False)):
@@ -357,7 +357,7 @@ def test_a_message_is_bounded_as_a_whole(monkeypatch):
         if fits:
             assert len(read_message(sent).values) == arrays
         else:
-            with pytest.raises(InputError, match="no message"):
+            with pytest.raises(InputError, match="malformed message"):
                 read_message(sent)
 
 

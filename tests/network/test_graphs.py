@@ -93,7 +93,7 @@ def test_random_graphs_follow_their_seed_and_differ_between_seeds():
         (lambda: erdos_renyi(50, 0.001, seed=0), "at least ln"),
         (lambda: random_regular(5, 3, seed=0), "product even"),
         (lambda: network_named("torus", 4), "choose from ring"),
-        (lambda: network_named("grid:2x3", 5), "6 places for 5"),
+        (lambda: network_named("grid:2x3", 5), "6 nodes for 5"),
         (lambda: network_named("regular", 5), "choose from ring"),
     ],
 )
@@ -134,7 +134,7 @@ def test_files_are_read_in_both_formats(tmp_path):
     ("name", "text", "words"),
     [
         ("n.txt", "1 2 3\n", "line 1.*two names"),
-        ("n.txt", "\n", "holds no edge"),
+        ("n.txt", "\n", "has no edge"),
         ("n.graphml", GRAPHML.format(kind="directed", more=""), "undirected"),
         ("n.graphml", GRAPHML.format(kind="undirected", more=' directed="true"'), "undirected"),
         ("n.graphml", "<graphml>", "well-formed"),

@@ -282,7 +282,7 @@ def test_no_record_moves_a_weighted_gradient_beyond_its_bound():
         (lambda: ClassWeighted(Logistic(), (math.nan, 1.0)), "is nan; weights"),
         (lambda: ClassWeighted(Logistic(), (1.0,)), "1 class weights are given for 2 classes"),
         (lambda: ClassWeighted(MultinomialLogistic(3), (1.0, 1.0)), "2 class .* for 3 classes"),
-        (lambda: ClassWeighted(Squared(), (1.0, 1.0)), "losses of classes"),
+        (lambda: ClassWeighted(Squared(), (1.0, 1.0)), "classification losses"),
         (lambda: Logistic().check_targets(np.array([0, 1])), "neither -1 nor 1"),
         (lambda: HuberHinge(0.5).check_targets(np.array([1.0, np.nan])), "neither -1 nor 1"),
         (lambda: MultinomialLogistic(3).check_targets(np.array([0, 3])), r"0\.\.2"),

@@ -36,8 +36,8 @@ class Noise:
     - `multiplier`: scale / sensitivity of every answer; 0 without noise.
     - `gradient_scale`: `(A,)`: standard deviation, per coordinate, of the noise on one answer of
       each agent to question 0, a mean gradient in most methods.
-    - `rate`: The share of the records that question 0 is answered on; below 1 they are a random
-      batch, and answers vary without noise, too.
+    - `rate`: The sampling rate of question 0; below 1, answers on random batches vary even without
+      noise.
     """
 
     multiplier: float
@@ -96,8 +96,8 @@ class Algorithm(eqx.Module):
         """Return this algorithm with its constants for the network; here unchanged.
 
         Called once, before planning. `network`: None for a star or a tree, a
-        `taciturn.network.Mixing` for gossip, a `taciturn.network.Walk` for a relay. `InputError` if
-        a setting does not suit it, for example a step size that is unstable.
+        `taciturn.network.Mixing` for gossip, a `taciturn.network.Walk` for a relay. Raises
+        `InputError` if a setting does not suit it, for example an unstable step size.
         """
         del spec, network
         return self
@@ -148,7 +148,7 @@ class StarAlgorithm(Algorithm):
         """Return the next public value from the mean of all agents' messages."""
 
     def model(self, public: PyTree) -> Model:
-        """Return the model that a run would release here: the public value, or its `average`."""
+        """Return the model that a run would release now: the public value, or its `average`."""
         model: Model = public.average if hasattr(public, "average") else public
         return model
 
@@ -228,7 +228,7 @@ class RelayAlgorithm(Algorithm):
 
 
 def radius_of(spec: Spec, ridge: float = 0.0) -> float:
-    """Return the norm that a solution is assumed to have when a horizon is chosen.
+    """Return the assumed norm of a solution, from which a horizon is chosen.
 
     sqrt(d) / R: coordinates of order one for records of norm one; with a ridge mu
 
@@ -286,7 +286,7 @@ def smoothness_of(spec: Spec) -> float:
 
 
 def averaging(rounds: int, noise: Noise) -> Float[HostArray, " T"]:
-    """Return the weights of a mean over the last half of the rounds; without noise, of the last."""
+    """Return the weights of a mean over the last half of the rounds; the last if without noise."""
     return np.ones(rounds) if noise.multiplier == 0 else tail_average(rounds)
 
 

@@ -164,7 +164,7 @@ LOCAL_UPDATES = Option(
     int,
     1,
     lambda title, given: checks.at_least(title, given, 1),
-    "Updates, each a question, in one round.",
+    "Updates per round, each one question.",
 )
 SAMPLING_RATE = Option("sampling_rate", float, 0.1, _rate, "Share of the records in a batch.")
 BATCH_SIZES = Option(
@@ -172,7 +172,7 @@ BATCH_SIZES = Option(
     str,
     "poisson",
     _one_of("poisson", "fixed"),
-    "poisson, or fixed: of one size, without replacement (replace_one).",
+    "poisson, or fixed: of fixed size, without replacement (replace_one only).",
 )
 SMOOTHING = Option("smoothing", float, 0.0, checks.not_negative, "Strength of Laplacian smoothing.")
 STEP_RULE = Option(

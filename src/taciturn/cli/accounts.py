@@ -22,10 +22,10 @@ ACCOUNT_OPTIONS: Mapping[str, Option] = {
         Path, "The folder of accounts. [default: in the user's data folder]", "Account"
     ),
     "another_table": Option(
-        bool, "Charge --account though its runs read a table with other columns.", "Account"
+        bool, "Charge --account although its runs read a table with other columns.", "Account"
     ),
     "another_account": Option(
-        bool, "Charge --account though another was charged for a file.", "Account"
+        bool, "Charge --account although another account was charged for a file.", "Account"
     ),
 }
 

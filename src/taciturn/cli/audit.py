@@ -45,11 +45,11 @@ _OPTIONS: dict[str, tuple[Any, ...]] = {
     "mu": (float, "Budget of the plan. [default: 1.5]"),
     "epsilon": (float, f"At delta 1e-5: for {_SAMPLED} [default: 2], for {_INSIDE} [default: 4]."),
     "relation": (str, f"For {_SAMPLED}: replace_one or zero_out. [default: replace_one]"),
-    "rows_per_person": (int, "Attack a person with so many rows, and not a record; with --mu."),
+    "rows_per_person": (int, "Attack a person with this many rows, not a record; with --mu."),
     "agents_per_person": (int, "With --rows-per-person: at how many agents. [default: 1]"),
     "runs": (int, "Runs on each data set. [default: 1000; 4000 where epsilon is bounded]"),
-    "seed": (int, "Of noise and data. [default: the operating system's]"),
-    "centre": (bool, "Of a method on all records: around a private centre."),
+    "seed": (int, "Seed of noise and data. [default: the operating system's]"),
+    "centre": (bool, "Use a private centre; for methods on all records."),
 }
 
 

@@ -37,8 +37,8 @@ _CURVES: dict[str, tuple[Any, ...]] = {
 _TERMS: dict[str, tuple[Any, ...]] = {
     "relation": (str, "replace_one [default], zero_out, bounded_change:BETA, target_change:BETA."),
     "unit": (str, "record, agent or person. [default: record]"),
-    "observer": (str, "messages, or sum, by secure aggregation on trust. [default: messages]"),
-    "colluders": (int, "Of the observer sum: how many agents tell their noise. [default: 1]"),
+    "observer": (str, "messages, or sum, which trusts secure aggregation. [default: messages]"),
+    "colluders": (int, "With sum: how many agents may reveal their noise. [default: 1]"),
 }
 
 
@@ -47,13 +47,13 @@ _TERMS: dict[str, tuple[Any, ...]] = {
 def open_(
     *,
     name: NameArgument,
-    epsilon: Annotated[float, typer.Option(help="E, of all runs together.")],
-    delta: Annotated[float, typer.Option(help="D, of all runs together.")],
+    epsilon: Annotated[float, typer.Option(help="E, for all runs together.")],
+    delta: Annotated[float, typer.Option(help="D, for all runs together.")],
     accounts: Folder = None,
     json: Json = False,
     **given: Any,
 ) -> None:
-    """Open an account: a guarantee for all runs on one body of records."""
+    """Open an account: one guarantee for all runs on the same records."""
     curves = {k: given[k] for k in _CURVES if given[k] is not None}
     terms = {k: given[k] for k in _TERMS if given[k] is not None}
     opened = open_account(
@@ -130,7 +130,7 @@ def export_(name: NameArgument, accounts: Folder = None) -> None:
 
 @budget.command("accept")
 def accept(name: NameArgument, accounts: Folder = None, json: Json = False) -> None:
-    """State that the file of an account is the right one though its head says otherwise."""
+    """Accept the file of an account although its head disagrees."""
     account = Account(name, accounts)
     account.accept()
     error_line(

@@ -253,7 +253,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 class Option(NamedTuple):
     """An option of a command: what is typed, help text, and the panel of the help page.
 
-    Options of no group stand first: those that most people need.
+    Options without a group come first: those that most people need.
     """
 
     kind: Any
@@ -264,16 +264,14 @@ class Option(NamedTuple):
 TABLES, OUTPUT = "Tables", "Output"
 FORM_OPTIONS: Mapping[str, Option] = {
     "delimiter": Option(
-        str, "Between cells, as in ';' or tab. [default: as the bounds state, or a comma]", TABLES
+        str, "Separator of cells, as ';' or tab. [default: as in the bounds, or a comma]", TABLES
     ),
-    "decimal": Option(
-        str, "Before decimals, . or ,. [default: as the bounds state, or a point]", TABLES
-    ),
+    "decimal": Option(str, "Decimal mark, . or ,. [default: as in the bounds, or a point]", TABLES),
     "thousands": Option(
-        str, "Between groups of digits. [default: as the bounds state, or none]", TABLES
+        str, "Separator of thousands. [default: as in the bounds, or none]", TABLES
     ),
     "encoding": Option(
-        str, "Of the text, as in cp1252. [default: as the bounds state, or UTF-8]", TABLES
+        str, "Text encoding, such as cp1252. [default: as in the bounds, or UTF-8]", TABLES
     ),
 }
 # of a command that reads a table
@@ -282,10 +280,10 @@ TABLE_OPTIONS: Mapping[str, Option] = {
     "bounds": Option(Path, "Tables: TOML file of public facts; see taciturn bounds."),
     "agent_column": Option(str, "The column that names the agent of each row.", TABLES),
     "person_column": Option(str, "The column of persons, with --rows-per-person.", TABLES),
-    "test": Option(Path, "A file of test records, which are public.", TABLES),
+    "test": Option(Path, "A file of test records that you declare public.", TABLES),
     "leave_out": Option(
         bool,
-        "Leave rows without a target out of every answer. [default: such rows are refused]",
+        "Leave rows without a target out of every answer. [default: refuse them]",
         TABLES,
     ),
     **FORM_OPTIONS,
@@ -305,7 +303,7 @@ Force = Annotated[
     bool, typer.Option("--force", help="Replace an earlier file or report.", rich_help_panel=OUTPUT)
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress bar.", rich_help_panel=OUTPUT)]
-Seed = Annotated[int | None, typer.Option(help="Of noise: a reproduction then, not private.")]
+Seed = Annotated[int | None, typer.Option(help="Seed of the noise: a reproduction, not private.")]
 
 
 class GroupedCommand(TyperCommand):

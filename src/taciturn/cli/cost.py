@@ -21,7 +21,7 @@ _MOST_EPSILON = 1e6
 
 def cost(  # noqa: PLR0913, PLR0917 - one parameter per option
     mechanism: Annotated[str, typer.Argument(help="gaussian or laplace.", metavar="MECHANISM")],
-    rounds: Annotated[int, typer.Option(help="How many answers.")],
+    rounds: Annotated[int, typer.Option(help="Number of answers.")],
     delta: Annotated[float, typer.Option(help="Above 0 and below 1, for example 1e-5.")],
     multiplier: Annotated[
         float | None, typer.Option(help="Noise scale / sensitivity; give this or --epsilon.")
@@ -33,7 +33,7 @@ def cost(  # noqa: PLR0913, PLR0917 - one parameter per option
     relation: Annotated[str, typer.Option(help="zero_out or replace_one.")] = "zero_out",
     json: Json = False,
 ) -> None:
-    """Total epsilon of noised answers from their multiplier, or the multiplier from the total."""
+    """Convert a noise multiplier into a total epsilon, or a total into a multiplier."""
     one_of("MECHANISM", mechanism, _MECHANISMS)
     one_of("--relation", relation, _RELATIONS)
     checks.at_least("rounds", rounds, 1)

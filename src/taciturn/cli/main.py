@@ -114,13 +114,12 @@ class Command:
 _SUMMARIES = {
     "plan": "Predict noise and accuracy before spending anything: no data is read.",
     "train": "Train on a data set or on a table of your own under a total privacy budget.",
-    "tune": "Pick among candidates by records held out of all trainings, within one budget.",
+    "tune": "Select one of several candidates on held-out records, within one budget.",
     "bounds": "Print a bounds file filled in from a table: edit it and pass it to taciturn train.",
     "predict": "Predict the target of every row, as CSV on standard output.",
-    "show": "Show what a model file says and what it guarantees.",
-    "budget": "Accounts: a budget for all runs on a body of records, whatever becomes of them.",
-    "cost": "Total epsilon of noised answers from their multiplier, or the multiplier from the "
-    "total.",
+    "show": "Show a model or a certificate: its guarantee, recomputed, and coefficients.",
+    "budget": "Manage accounts: one budget for all runs on the same records.",
+    "cost": "Convert a noise multiplier into a total epsilon, or a total into a multiplier.",
     "audit": "Attack an algorithm, as planned or with a planted fault, on data that saturates its "
     "bound.",
 }

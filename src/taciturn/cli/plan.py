@@ -27,14 +27,14 @@ _MOST_PLANS = 20
 _BUDGET = ("epsilon", "delta", "observer", "relation", "unit")
 _COMPARED = (10, 50, 200, 1000)
 _FACTS: dict[str, Option] = {
-    "records": Option(int, "Of all agents together."),
-    "persons": Option(int, "Of all agents together, in place of records; with --rows-per-person."),
+    "records": Option(int, "Records of all agents together."),
+    "persons": Option(int, "Persons of all agents, in place of records; with --rows-per-person."),
     "counts": Option(
-        str, "Records, or persons, of each agent, with commas. [default: equal shares]"
+        str, "Records, or persons, of each agent, comma-separated. [default: equal shares]"
     ),
-    "bounds": Option(Path, "A bounds file: it gives columns, record norm and target."),
-    "columns": Option(int, "Of a record, as encoded."),
-    "classes": Option(int, "For multinomial."),
+    "bounds": Option(Path, "A bounds file, for columns, record norm and target."),
+    "columns": Option(int, "Encoded columns of a record."),
+    "classes": Option(int, "Number of classes, for multinomial."),
     "record_norm": Option(float, "Public bound on a record's norm. [default: 1]"),
 }
 _OPTIONS = {name: one for name, one in all_options().items() if name != "rounds"}
@@ -44,15 +44,15 @@ _OPTIONS = {name: one for name, one in all_options().items() if name != "rounds"
 def plan(
     *,
     data: Annotated[
-        str | None, typer.Argument(help="A data set by name; for others give public facts.")
+        str | None, typer.Argument(help="Name of a data set; for other data give public facts.")
     ] = None,
     rounds: Annotated[
-        str | None, typer.Option(help="Numbers to compare. [default: 10,50,200,1000]")
+        str | None, typer.Option(help="Round counts to compare. [default: 10,50,200,1000]")
     ] = None,
-    out: Annotated[Path | None, path_option("A new file for a proposal to train.")] = None,
+    out: Annotated[Path | None, path_option("New file for the proposal of a training.")] = None,
     force: Force = False,
     explain: Annotated[
-        bool, typer.Option("--explain", help="All that is predicted, and what it means.")
+        bool, typer.Option("--explain", help="Show all predictions and what they mean.")
     ] = False,
     json: Json = False,
     **given: Any,

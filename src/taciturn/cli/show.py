@@ -26,7 +26,7 @@ def show(
     file: Annotated[
         Path, typer.Argument(parser=path, help="A model.json, a certificate, or their folder.")
     ],
-    largest: Annotated[int, typer.Option(min=1, help="How many coefficients are shown.")] = 20,
+    largest: Annotated[int, typer.Option(min=1, help="The number of coefficients to show.")] = 20,
     as_: Annotated[
         str | None,
         typer.Option(
@@ -36,9 +36,9 @@ def show(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Show a model or a certificate: what it promises, computed again; coefficients.
+    """Show a model or a certificate: its guarantee, recomputed, and coefficients.
 
-    Nothing is shown of a file whose figures do not follow from what it states.
+    A file is refused if its figures do not follow from its other contents.
     """
     if as_ is not None:
         one_of("--as", as_, ("registry", "nist"))
@@ -123,7 +123,7 @@ def _rows(model: Model) -> str:
 
 
 def _reach(model: Model, term: Term) -> float:
-    """Return how far the column can move: the width of its range, or 1."""
+    """Return the width of a column's range, or 1."""
     per_feature = model.feature_map is not None
     if model.bounds is None or per_feature or term.column is None or term.value is not None:
         return 1.0

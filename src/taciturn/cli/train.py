@@ -61,7 +61,7 @@ def train(  # noqa: PLR0913 - one parameter per option
         ),
     ],
     proposal: Annotated[
-        Path | None, path_option("From plan --out, in place of its options.", OUTPUT)
+        Path | None, path_option("A file of plan --out, in place of the options in it.", OUTPUT)
     ] = None,
     seed: Seed = None,
     out: Annotated[Path | None, path_option("A new folder for the report.")] = None,
@@ -78,7 +78,7 @@ def train(  # noqa: PLR0913 - one parameter per option
         bool,
         typer.Option(
             "--vault",
-            help="Run a method of your own in a process without the records.",
+            help="Run a method of your own in a separate process, without the records.",
             rich_help_panel=METHOD,
         ),
     ] = False,

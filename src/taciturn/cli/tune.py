@@ -1,4 +1,4 @@
-"""`taciturn tune`: candidates are trained within one budget, and held-out records pick one."""
+"""`taciturn tune`: train candidates within one budget, and select one on held-out records."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def _checked(values: Mapping[str, Any], file: Path) -> dict[str, Any]:
 
 
 def _of_kind(kind: Any, value: Any, what: str) -> Any:
-    """Return a value as the option of the command line would have it."""
+    """Return a value in the form of the command-line option."""
     if kind is float and type(value) is int:
         return float(value)
     if kind is Path and isinstance(value, str):
@@ -137,7 +137,7 @@ def tune(  # noqa: PLR0913 - one parameter per option
     json: Json = False,
     **given: Any,
 ) -> None:
-    """Pick among candidates by records that are held out of all trainings, within one budget."""
+    """Select one of several candidates on held-out records, within one budget."""
     tables = {name: given.pop(name) for name in console.TABLE_OPTIONS}
     output = Output(out, force, False, False, json)
     account = account_given(given)
@@ -175,7 +175,7 @@ def tune(  # noqa: PLR0913 - one parameter per option
 
 @dataclass(frozen=True, eq=False)
 class _Prepared:
-    """A proposal with its price, and what it will be run on; nothing is spent yet."""
+    """A proposal with its cost, and the data to run it on; nothing is spent yet."""
 
     proposal: tuning.TuneProposal
     price: tuning.Price
@@ -234,7 +234,7 @@ def _run(prepared: _Prepared, output: Output, *, seed: int | None, shown: bool) 
 
 
 def _lines(found: tuning.Tuned, prepared: _Prepared) -> list[str]:
-    """Return what was picked, and what is known of whether it was worth its price."""
+    """Return the selected candidate, and what is known of its benefit over its cost."""
     names, price = found.names, prepared.price
     votes = [found.picks.count(place) for place in range(len(names))]
     voters = f"{max(votes)} of {len(found.picks)} agents" if len(found.picks) > 1 else "the agent"

@@ -49,9 +49,9 @@ from taciturn.kernel.records import Side, Spec
 from taciturn.network import Network
 from taciturn.typing import HostArray, Precision
 
-# relative part of a budget that may remain unspent where the total is computed numerically
+# relative part of a budget that may remain unspent if the total is computed numerically
 _CLOSE = 1e-6
-# a certificate further below the budget than this is so by design: its bounds hold for all agents
+# a certificate further below the budget than this is so by design, as its bounds fit all agents
 _FAR = 1e-3
 # relative excess of epsilon that rounding can cause at a multiplier of another plan's lattice
 _OTHER_LATTICE = 1e-5
@@ -60,7 +60,7 @@ _MOST_TRIES = 30
 _SLOPE, _FLATTEST, _STEEPEST = 3.0, 0.25, 20.0
 MOST_ANSWERS = 10**8  # of a run: a ledger holds one entry for each
 MOST_WRITTEN = 10_000  # numbers of an array that a plan is written with
-# packages of this project whose methods need no author's word
+# packages of this project, whose methods are not claims of a custom author
 _EXTENSIONS = ("taciturn_federation", "taciturn_papers", "taciturn_power")
 # fields of a certificate that a run decides; with a seed the attacker's rate is 1
 _OF_A_RUN = frozenset({"conditions", "conditional", "reproduction", "attacker_tpr"})
@@ -142,8 +142,8 @@ def _excess(spent: float, budget: float) -> float:
 def first_multiplier(design: Design, questions: HostArray, terms: Terms, spread: float) -> float:
     """Return the multiplier at which answers and noise on their lattice fit the budget.
 
-    Accurate to about a relative 1e-6; `within_budget` refines it. `spread`: the cost of a unit at
-    several agents over one at a single agent (`spread_of`).
+    Accurate to about a relative 1e-6; `within_budget` refines it. `spread`: the factor by which a
+    unit at several agents costs more (`spread_of`).
     """
     agents, adjacency, mechanism = design.spec.agents, terms.adjacency, design.mechanism
     asked = design.network.asked(questions) >= 0
@@ -189,7 +189,7 @@ def _multiplier(design: Design, questions: HostArray, terms: Terms) -> float:
     def event(multiplier: float) -> privacy.Event:
         if inside is None:
             return mechanism.event(multiplier)
-        # at least as dear as any agent's answer
+        # at least as costly as any agent's answer
         worst = (float(np.max(part)) for part in (inside.jacobian, inside.output_ratio))
         return privacy.PerturbedAnswer(multiplier, *worst)
 

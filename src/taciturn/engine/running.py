@@ -50,7 +50,7 @@ class Run:
     origin: Origin | None = field(default=None, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what is pickled and copied: no origin, which tells whose each record is."""
+        """Return the pickled state, without the origin, which reveals the owner of each record."""
         return {**self.__dict__, "origin": None}
 
     def __repr__(self) -> str:
@@ -67,9 +67,9 @@ class Run:
         )
 
     def to_frame(self) -> pd.DataFrame:
-        """Return one row for each round: public schedules, as of step sizes, and norms of models.
+        """Return one row per round: public schedules, such as step sizes, and norms of models.
 
-        Where models were kept, `model_norm` is the norm after each round and `model_change` that of
+        If models were kept, `model_norm` is the norm after each round and `model_change` that of
         the change.
 
         **Guarantee.** Post-processing of public facts and of models that could be released.
@@ -89,7 +89,7 @@ class Run:
 
 
 def summary_lines(certificate: Certificate, model: HostArray) -> list[str]:
-    """Return a certificate's promise in at most two lines, and a model's shape and norm."""
+    """Return a certificate's guarantee in at most two lines, and a model's shape and norm."""
     norm = float(np.linalg.norm(np.asarray(model, np.float64)))
     return [
         *(f"  {line}" for line in certificate.lines()[: 1 + certificate.reproduction]),
@@ -120,7 +120,7 @@ def run(  # noqa: PLR0913 - what is run, how, and who pays
       custodian's audit: a certificate for the observer `sum` does not cover them.
     - `account`: A `taciturn.budget.Account` that is charged before a record is read, or a
       reservation of `taciturn.engine.reserve` for this plan; None charges nothing.
-    - `devices`: Those that agents are divided among, of this process or of several connected by
+    - `devices`: Those among which agents are divided, of this process or of several connected by
       `jax.distributed.initialize`; None for the default one. Every process calls this function with
       the same plan and gets the same result; one that fails must exit, since the others wait for
       it. Its shards hold all agents, of which it keeps its share, or its share only
@@ -212,7 +212,7 @@ def _execute(  # noqa: PLR0913 - what is run, how, and where
 
 
 def check_machine(program: Program, seed: int | None) -> None:
-    """Raise `PrivacyError` unless this machine computes what the certificate is about.
+    """Raise `PrivacyError` unless this machine computes as the certificate assumes.
 
     A reproduction promises nothing, nor does a run without randomness.
     """

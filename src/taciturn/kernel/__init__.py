@@ -2,5 +2,5 @@
 
 Records, the questions about them, exact noise, the door that answers, and the ledger of what the
 answers cost. Code outside holds no record and sees no answer without noise, so a fault there can
-cost accuracy, and never privacy.
+cost accuracy, but never privacy.
 """

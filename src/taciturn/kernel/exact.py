@@ -1,6 +1,6 @@
 """Answers without noise, for audits by the custodian of the records. No certificate is made.
 
-`Replay` and `Rival` are doors to shards that their caller holds; what they return is no release.
+`Replay` and `Rival` are doors to shards that their caller holds; their output must not be released.
 """
 
 from __future__ import annotations
@@ -94,8 +94,8 @@ class Rival(Door):
     """A live door that also records answer - exact(first) and answer - exact(second).
 
     `live` may be any door, a faulty one too; `oracles` are the questions that it answers. None may
-    sample: given the batches, this would be the ratio of an attacker who knows them, which no
-    certificate covers.
+    sample: the ratio would be that of an attacker who knows the batches, which no certificate
+    covers.
     """
 
     live: Door

@@ -24,7 +24,7 @@ from taciturn.typing import HostArray
 class Graph:
     """Agents 0..A-1, A >= 2, and the undirected edges along which they communicate, connected.
 
-    Edges are pairs of agents, given in any order and orientation; kept once each with the smaller
+    Edges are pairs of agents, given in any order and orientation; each is kept once, the smaller
     agent first, in ascending order. Loops, unknown agents, agents without an edge and a
     disconnected graph raise `InputError`.
     """
@@ -88,7 +88,7 @@ class Graph:
 
 @dataclass(frozen=True, eq=False)
 class OnGraph:
-    """Who sends to whom on a network in a run; public and fixed before it."""
+    """Who sends to whom on a network; public and fixed before a run."""
 
     graph: Graph
 
@@ -103,7 +103,7 @@ class OnGraph:
         return None
 
     def among(self, agents: Sequence[int]) -> Any:
-        """Return the same among some agents; None if each answer goes to all who add it up."""
+        """Return the restriction to some agents; None if every answer goes to all that sum it."""
         del agents
         return None
 
@@ -130,7 +130,7 @@ def star(agents: int) -> Graph:
 
 
 def complete(agents: int) -> Graph:
-    """Return the graph in which all are neighbours."""
+    """Return the graph in which all agents are neighbours."""
     return Graph(agents, np.stack(np.triu_indices(len(_agents(agents)), k=1), axis=1))
 
 
@@ -144,9 +144,9 @@ def grid(rows: int, columns: int) -> Graph:
 
 
 def erdos_renyi(agents: int, probability: float, *, seed: int) -> Graph:
-    """Return a graph whose edges are drawn independently, given that it is connected.
+    """Return a graph with independently drawn edges, conditional on being connected.
 
-    Draws are repeated until one is connected, which is the conditional law, at most 1,000 times.
+    Graphs are drawn until one is connected, which gives the conditional law, at most 1,000 times.
     The seed is public.
     """
     _agents(agents)
@@ -195,7 +195,9 @@ def network_named(text: str, agents: int) -> Graph:
     if name == "grid" and (sides := re.fullmatch(f"({whole})x({whole})", rest)):
         graph = grid(int(sides[1]), int(sides[2]))
         if graph.agents != agents:
-            raise InputError(f"{text} has {graph.agents} places for {agents} agents; make them one")
+            raise InputError(
+                f"{text} has {graph.agents} nodes for {agents} agents; use equal numbers"
+            )
         return graph
     if name == "erdos-renyi" and (law := re.fullmatch(f"({number})(?:,({whole}))?", rest)):
         return erdos_renyi(agents, float(law[1]), seed=int(law[2] or 0))
@@ -251,10 +253,10 @@ SUFFIXES = (".txt", ".csv", ".edges", ".graphml")
 
 
 def read_network(file: Path) -> Graph:
-    """Return the network in `file`: GraphML if its name ends so, else one edge a line.
+    """Return the network in `file`: GraphML if its name ends in .graphml, else one edge per line.
 
     A line holds two names, separated by a comma, semicolon or space; a # starts a comment. Agents
-    are numbered 0, 1, ... in the order of the names: numerical if all are whole numbers, else
+    are numbered 0, 1, ... in the order of their names: numerical if all are whole numbers, else
     alphabetical.
     """
     try:
@@ -263,7 +265,7 @@ def read_network(file: Path) -> Graph:
         raise InputError(f"network {file} cannot be read as text: {error}") from error
     nodes, pairs = _graphml(text) if file.suffix.lower() == ".graphml" else _lines(text)
     if not pairs:
-        raise InputError(f"network {file} holds no edge; give one edge a line, as in 'a b'")
+        raise InputError(f"network {file} has no edge; give one edge per line, as in 'a b'")
     known = {*nodes, *(name for pair in pairs for name in pair)}
     whole = all(re.fullmatch(r"-?\d+", name) for name in known)
     names = sorted(known, key=int if whole else str)

@@ -28,17 +28,17 @@ _TOL = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class Mixing(OnGraph):
-    """A symmetric matrix W on the edges of a graph; the diagonal makes its rows sum to 1.
+    """A symmetric matrix W on the edges of a graph, with rows that sum to 1.
 
     Mixing replaces the values v_i of the agents by v_i + sum_j w_ij (v_j - v_i). W is then doubly
     stochastic: the mean is kept, and agreement is a fixed point.
 
     **Several exchanges.** K exchanges for one question mix by P_K(W) instead of W, P_K a polynomial
     of degree K with P_K(1) = 1, so that the mean is kept and agreement is a fixed point. With all
-    other eigenvalues of W in [a, b], b < 1, disagreement is least for Chebyshev's, P_K(x) = T_K((2
-    x - a - b) / (b - a)) / T_K(t), t = (2 - a - b) / (b - a) > 1, which is between -1 / T_K(t) and
-    1 / T_K(t) on [a, b]. The three-term recurrence of T_K gives the values after each exchange,
-    with D = W - I, p_0 = v, p_1 = v + pace D v and pace = 2 / (2 - a - b), as
+    other eigenvalues of W in [a, b], b < 1, disagreement is least for the Chebyshev polynomial
+    P_K(x) = T_K((2 x - a - b) / (b - a)) / T_K(t), t = (2 - a - b) / (b - a) > 1, which is between
+    -1 / T_K(t) and 1 / T_K(t) on [a, b]. The three-term recurrence of T_K gives the values after
+    each exchange, with D = W - I, p_0 = v, p_1 = v + pace D v and pace = 2 / (2 - a - b), as
 
         p_(k+1) = w_(k+1) (p_k + pace D p_k) + (1 - w_(k+1)) p_(k-1),
         w_(k+1) = 2 t T_k(t) / T_(k+1)(t) = 1 / (1 - w_k / (4 t^2)),    w_2 = 1 / (1 - 1 / (2 t^2)).
@@ -88,9 +88,9 @@ class Mixing(OnGraph):
     def reach(self, rounds: int, *, tells_neighbours: bool) -> Int[HostArray, "A A"]:
         """Return how many of the first rounds' messages of agent i can have reached agent j.
 
-        A message moves K links a round, so those of the first T - d(i, j) + 1 rounds have, d the
-        number of links between the two over K, rounded up. All agents send to their neighbours in
-        every round.
+        A message travels K links per round, so those of the first T - d + 1 rounds have arrived, d
+        the number of links between the two over K, rounded up. All agents send to their neighbours
+        in every round.
         """
         del tells_neighbours
         links = shortest_path(self.graph.adjacency(), unweighted=True)
@@ -124,7 +124,7 @@ class Mixing(OnGraph):
 
     @cached_property
     def ends(self) -> tuple[float, float]:
-        """Bounds on the eigenvalues of all exchanges, but for that of agreement, 1.
+        """Bounds on the eigenvalues of all exchanges together, except that of agreement, 1.
 
         For one exchange these are the least and the second largest eigenvalue of W; for several, -1
         / T_K(t) and 1 / T_K(t).
@@ -147,7 +147,7 @@ class Mixing(OnGraph):
         """The least eigenvalue of W, or Gershgorin's bound on it where Lanczos' method is slow.
 
         On a long ring or a large grid many eigenvalues lie next to the least one, and the method
-        takes time in proportion to the square of the agents; the bound is close there.
+        takes time proportional to the square of the number of agents; the bound is close there.
         """
         try:
             return float(self._eigenvalues("SA", 1, _RESTARTS)[0])
@@ -157,7 +157,7 @@ class Mixing(OnGraph):
     def _eigenvalues(
         self, which: Literal["SA", "LA"], count: int, restarts: int | None
     ) -> HostArray:
-        """Return the few least or largest eigenvalues of W, deterministically."""
+        """Return the `count` least or largest eigenvalues of W, deterministically."""
         if self.graph.agents <= _DENSE:
             values: HostArray = scipy.linalg.eigvalsh(self.matrix().toarray())
             return values[:count] if which == "SA" else values[-count:]
@@ -175,13 +175,13 @@ class Mixing(OnGraph):
 
     @property
     def spectral_gap(self) -> float:
-        """1 - max(|second largest|, |least|) of `ends`: the part of disagreement removed."""
+        """1 - max(|second largest|, |least|) of `ends`: the fraction of disagreement removed."""
         least, second = self.ends
         return 1 - max(abs(least), abs(second))
 
 
 def metropolis(graph: Graph, *, exchanges: int = 1) -> Mixing:
-    """Return the Metropolis weights w_ij = 1 / (1 + max(d_i, d_j)), for so many exchanges."""
+    """Return the mixing with Metropolis weights w_ij = 1 / (1 + max(d_i, d_j))."""
     i, j = graph.edges.T
     weights = 1 / (1.0 + np.maximum(graph.degrees[i], graph.degrees[j]))
     return Mixing(graph, weights, exchanges)

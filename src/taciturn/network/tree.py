@@ -24,14 +24,14 @@ class Tree(OnGraph):
 
     In a round every agent but the root waits for its children, adds their sums to its message and
     sends the result to its parent. The root then has the total, which goes down the same edges.
-    That is 2 (A - 1) messages in 2 `depth` steps, after which every agent has the total.
+    This takes 2 (A - 1) messages in 2 `depth` steps, after which every agent has the total.
 
-    **A lost agent.** Nothing passes it, and no total is formed without it: the round waits until it
-    is back, or the run ends. The others' noise does not depend on it, so they may plan again on the
-    rest of the network, if that is connected, and pay for it as for any other run.
+    **A lost agent.** No message passes it, and no total is formed without it: the round waits until
+    it returns, or the run ends. The others' noise does not depend on it, so they may plan again on
+    the rest of the network, if that is connected, and are charged as for any other run.
     """
 
-    # the neighbour of each agent on its way to the root; the root has its own number
+    # the neighbour of each agent on the path to the root; for the root, the root
     parents: Int[HostArray, " A"]
 
     def __post_init__(self) -> None:
@@ -66,7 +66,7 @@ class Tree(OnGraph):
 
     @cached_property
     def depths(self) -> Int[HostArray, " A"]:
-        """The number of edges from each agent to the root, `(A,)`; -1 where none lead there."""
+        """The number of edges from each agent to the root, `(A,)`; -1 if no path leads there."""
         # after k steps `above` is the ancestor 2^k edges up; the root is its own parent
         above, edges = self.parents, (self.parents != np.arange(self.graph.agents)).astype(int)
         for _ in range(self.graph.agents.bit_length()):
@@ -106,7 +106,7 @@ class Tree(OnGraph):
         return tuple(levels[:0:-1])
 
     def reach(self, rounds: int, *, tells_neighbours: bool) -> Int[HostArray, "A A"]:
-        """Return how many of the first rounds' answers of agent i can have reached agent j: all.
+        """Return how many of the first `rounds` answers of agent i can have reached agent j: all.
 
         Every agent receives the total of every round, of which an answer of agent i is part.
         """
@@ -123,9 +123,9 @@ def spanning_tree(graph: Graph) -> Tree:
     """Return a spanning tree of least depth.
 
     The root is a centre of the graph, an agent whose largest distance is least, and every path of
-    the tree from the root is a shortest one. No spanning tree is less deep: its depth is at least
+    the tree from the root is a shortest one. No spanning tree is shallower: its depth is at least
     the largest distance from its root. Ties go to the least number, so the tree follows from the
-    graph alone. Among more than a thousand agents, many of them nearly central, the best of those
+    graph alone. With more than a thousand agents, many of them nearly central, the best agent
     examined replaces the centre (`_centre`).
     """
     root = _centre(graph)
@@ -140,10 +140,11 @@ def spanning_tree(graph: Graph) -> Tree:
 def _centre(graph: Graph) -> int:
     """Return the agent whose largest distance is least, the first of several.
 
-    An agent d edges from one with largest distance e has a largest distance of at least max(d, e -
-    d). So the agent with the least bound is examined until that agent's distance is known; few are,
-    unless all agents are equivalent, as on a ring. There the search ends after a million distances,
-    with the best agent so far, so that its time is proportional to the number of agents.
+    An agent d edges from one with largest distance e has a largest distance of at least
+    max(d, e - d). So the agent with the least bound is examined until that agent's distance is
+    known; few agents are examined unless all are equivalent, as on a ring. There the search ends
+    after a million distances, with the best agent so far, so that its time is proportional to the
+    number of agents.
     """
     matrix = graph.adjacency()
     least, known = np.zeros(graph.agents), np.zeros(graph.agents, bool)

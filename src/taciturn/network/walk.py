@@ -22,8 +22,7 @@ _ALL_STARTS = 64
 class Walk(OnGraph):
     """The holders of a token, hop by hop, public and fixed before a run.
 
-    An agent answers at most `cap` times; beyond it the agent passes the token on unchanged. None
-    for no limit.
+    An agent answers at most `cap` times, and then passes the token on unchanged. None for no limit.
     """
 
     holders: Int[HostArray, " T"]  # the agent of each hop; consecutive holders are neighbours
@@ -32,7 +31,7 @@ class Walk(OnGraph):
     def __post_init__(self) -> None:
         holders = np.array(self.holders, np.int32)
         if holders.ndim != 1 or not holders.size:
-            raise InputError("a walk holds no hop; ask for at least one")
+            raise InputError("a walk has no hop; ask for at least one")
         if holders.min() < 0 or holders.max() >= self.graph.agents:
             raise InputError(f"a walk visits agents 0 to {self.graph.agents - 1} only")
         along = self.graph.has_edges(np.stack([holders[:-1], holders[1:]], axis=1))
@@ -59,7 +58,7 @@ class Walk(OnGraph):
 
     @property
     def awake(self) -> Bool[HostArray, " T"]:
-        """Whether the holder takes part at each hop, `(T,)`; beyond the cap it does not."""
+        """Whether the holder takes part at each hop, `(T,)`; not after reaching the cap."""
         return np.ones(len(self.holders), bool) if self.cap is None else self.visits < self.cap
 
     @property
@@ -89,7 +88,7 @@ class Walk(OnGraph):
             latest = np.zeros(agents, int)
             latest[self.holders] = np.arange(rounds)  # of repeated assignments the last one counts
             return np.broadcast_to(latest, (agents, agents))
-        # backwards in time: leads[j, k], whether the knowledge of k after a hop reaches j
+        # backwards in time: leads[j, k], whether what k knows after a hop reaches j
         leads, last = np.eye(agents, dtype=bool), np.zeros((agents, agents), int)
         receives = self.graph.adjacency().toarray().astype(bool) | leads
         for hop in range(len(self.holders) - 1, -1, -1):
@@ -141,7 +140,7 @@ def _greedy(neighbours: Sequence[list[int]], start: int) -> HostArray:
     route, unseen = [start], set(range(len(neighbours))) - {start}
     while unseen:
         path = _to_nearest(neighbours, route[-1], unseen)
-        unseen.remove(path[-1])  # agents on the path were visited, or one of them would be nearer
+        unseen.remove(path[-1])  # agents before it on the path were visited, being nearer
         route += path
     home = _to_nearest(neighbours, route[-1], {start})
     return np.array(route + home[:-1])

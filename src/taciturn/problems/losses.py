@@ -1,4 +1,4 @@
-"""Losses of classes, weighted and clipped; `Loss` is the kernel's, which clips coefficients."""
+"""Losses for classification, weighted and clipped; the kernel defines `Loss` and clips."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def is_second(scores: Scores) -> Scores:
 
 
 class MarginLoss(Loss):
-    """A loss of y z for two classes y in {-1, 1}; it predicts the sign of z.
+    """A function of y z, for two classes y in {-1, 1}; the prediction is the sign of z.
 
-    A subclass states `smoothness`, `value` and `coefficient`; `lipschitz` if it is not 1; and
+    A subclass defines `smoothness`, `value` and `coefficient`; `lipschitz` if it is not 1; and
     `start_coefficient`, the slope at z = 0, which is the default clip.
     """
 
@@ -159,23 +159,23 @@ class MultinomialLogistic(Loss):
 
 @final
 class ClassWeighted(Loss):
-    r"""v_y l(z, y): a loss of classes, times the weight of the record's class.
+    r"""v_y l(z, y): a classification loss times the weight of the record's class.
 
     **Guarantee.** A weight depends on the record's target and on public numbers, so a record still
-    moves only its term. Let V = max v, and c and s the constants `lipschitz` and `smoothness` of l.
-    Then
+    affects only its own term. Let V = max v, and c and s the constants `lipschitz` and `smoothness`
+    of l. Then
 
     .. math:: |v_y \, dl/dz| \le V c, \qquad |v_y \, d^2 l/dz^2| \le V s,
 
-    and these are the constants of the weighted loss. A target that is no class gets a class's
-    weight, too. As V <= 1, every bound that holds for l holds for the weighted loss: of gradients,
-    of curvature and so of steps; and the clip of a coefficient is no larger. A weight of 30 would
-    let a record of its class move an answer 30 times as far as the bounds of l allow; only ratios
-    of weights matter, so divide all by the largest. Weights computed from the records, such as from
-    class counts, are not public, and this guarantee does not cover them.
+    and these are the constants of the weighted loss. A target outside the classes also gets the
+    weight of a class. As V <= 1, every bound that holds for l holds for the weighted loss: of
+    gradients, of curvature and so of steps; and the clip of a coefficient is no larger. A weight of
+    30 would let a record of its class move an answer 30 times as far as the bounds of l allow; only
+    ratios of weights matter, so divide all by the largest. Weights computed from the records, such
+    as from class counts, are not public, and this guarantee does not cover them.
 
-    Everything else is that of the loss, of two classes or of K: errors count every record equally.
-    There is a weight for each class, of -1 and 1, or of 0 to K - 1.
+    Everything else is as for the loss l, with two classes or K: errors count every record equally.
+    There is one weight per class, for -1 and 1, or for 0 to K - 1.
 
     Examples
     --------
@@ -199,7 +199,7 @@ class ClassWeighted(Loss):
             )
         classes = 2 if isinstance(self.loss, MarginLoss) else self.loss.outputs
         if classes is None:
-            raise InputError("class weights are for losses of classes; leave them out")
+            raise InputError("class weights are for classification losses; leave them out")
         if len(self.weights) != classes:
             raise InputError(
                 f"{len(self.weights)} class weights are given for {classes} classes; give one each"
@@ -212,7 +212,7 @@ class ClassWeighted(Loss):
 
     @property
     def log_odds(self) -> bool:
-        """Whether scores are the log-odds of records weighted in this way."""
+        """Whether scores are log-odds for records weighted in this way."""
         return self.loss.log_odds
 
     @property
@@ -227,7 +227,7 @@ class ClassWeighted(Loss):
 
     @property
     def start_coefficient(self) -> float | None:
-        """The largest one at margins 0."""
+        """The largest coefficient at margins 0."""
         start = self.loss.start_coefficient
         return None if start is None else max(self.weights) * start
 
@@ -271,17 +271,17 @@ class ClassWeighted(Loss):
 def default_clip(loss: Loss) -> float:
     """Return the largest norm that a record's coefficient can have at the starting point w = 0.
 
-    As a public bound on coefficients it leaves the first gradient exact, with the least noise that
-    allows it. For the logistic loss it is 1/2. For the squared loss it is 1, since targets lie in
-    [-1, 1] (half the range of the target); where its coefficient z - y is clipped at c, the
-    gradient is that of the Huber loss with threshold c.
+    It is the smallest public bound on coefficients, hence with the least noise, that leaves the
+    first gradient exact. For the logistic loss it is 1/2. For the squared loss it is 1, since
+    targets lie in [-1, 1] (half the range of the target); where its coefficient z - y is clipped at
+    c, the gradient is that of the Huber loss with threshold c.
     """
     start = loss.start_coefficient
     return 1.0 if start is None else start
 
 
 class ClippedLoss(NamedTuple):
-    r"""A loss whose coefficient is clipped at C: the loss that a training really minimises.
+    r"""A loss whose coefficient is clipped at C: the loss that a training actually minimises.
 
     For a scalar margin, clipping dl/dz at C is differentiating
 
@@ -331,5 +331,5 @@ class ClippedLoss(NamedTuple):
 
 
 def weighted(loss: Loss, weights: tuple[float, ...] | None) -> Loss:
-    """Return the loss with its class weights, if there are some."""
+    """Return the loss with its class weights, if any."""
     return loss if weights is None else ClassWeighted(loss, weights)

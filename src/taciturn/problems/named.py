@@ -1,8 +1,8 @@
 """Losses, regularisers and constraint sets by name.
 
-An entry states the numbers that follow the name, as in `elastic:W1,W2`, and builds the object from
-them. A new loss, regulariser or set of the library is a class and an entry here; a user's class is
-registered (`register`).
+An entry names the numbers that follow a name, as in `elastic:W1,W2`, and builds the object from
+them. To add a loss, regulariser or set to the library, add a class and an entry here; a user
+registers a class (`register`).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Named(Part):
 
     @classmethod
     def parse(cls, what: str, text: str) -> Named:
-        """Return what a text such as `l2:1e-6`, or `module:Class:0.5`, says."""
+        """Return the name and numbers in a text such as `l2:1e-6` or `module:Class:0.5`."""
         name, colon, rest = text.partition(":")
         if cls.is_custom(text):
             attribute, colon, rest = rest.partition(":")
@@ -56,7 +56,7 @@ class Named(Part):
 
     @staticmethod
     def is_custom(text: str) -> bool:
-        """Whether a text names a class of somebody's own, `module:Class`."""
+        """Whether a text names a user's class, `module:Class`."""
         attribute = text.partition(":")[2].partition(":")[0]
         return attribute.isidentifier() and attribute.lower() not in ("inf", "infinity", "nan")
 
@@ -72,7 +72,7 @@ NONE = Named(name="none", numbers=())
 
 @dataclass(frozen=True)
 class Entry(Generic[T]):
-    """How an object is built from numbers, and their names in help texts; of a loss, its task."""
+    """How to build an object from numbers; their names in help texts; for a loss, its task."""
 
     make: Callable[..., T]
     numbers: tuple[str, ...] = ()
@@ -110,11 +110,11 @@ _CLASSES = "classes"
 def register(kind: type[T]) -> type[T]:
     """Make a user's loss, regulariser or set available as `module:Class`; a decorator.
 
-    The numbers that follow the name, as in `module:Class:0.5`, are its fields without a default; of
-    a loss of several classes a field `classes`, the last one, is their number. A loss is for two
-    classes, several or numbers as it is a `MarginLoss`, has `outputs`, or neither.
+    The numbers that follow the name, as in `module:Class:0.5`, are its fields without a default. A
+    loss with a field `classes`, the last one, is for that many classes; any other `MarginLoss` is
+    for two classes, and any other loss for numbers.
 
-    **Guarantee.** A class is found by its name only in this process, after its user imported it: no
+    **Guarantee.** A class is found by name only in this process, after its user imported it: no
     module is imported because a proposal names it. Certificates name the class (`custom_classes`).
     """
     table = next((table for base, table in _TABLES if issubclass(kind, base)), None)
@@ -145,7 +145,7 @@ def default_loss(task: Task) -> str:
 def loss_named(name: str, numbers: Sequence[float], task: Task, classes: int | None) -> Loss:
     """Return a loss that suits the targets: `classes` labels or, for None, numbers.
 
-    Raises `InputError`, which lists the suitable losses, for any other.
+    For any other it raises `InputError`, which lists the suitable losses.
     """
     suited = {name: entry for name, entry in LOSSES.items() if entry.task == task}
     return _named("loss", name, numbers, suited, f" for a {task} target", classes)
@@ -177,7 +177,7 @@ def _named(
     where: str = "",
     classes: int | None = None,
 ) -> T:
-    """Return an object of a table; `InputError` if there is none or a number is refused."""
+    """Return an object of a table; raise `InputError` if there is none or a number is refused."""
     entry = entries.get(name)
     if entry is None and ":" in name:
         raise InputError(

@@ -17,8 +17,8 @@ from taciturn import checks
 from taciturn.errors import InputError
 from taciturn.typing import Array, HostArray
 
-_FEW = 4  # entries of a row up to which each is a separate gather
-_DENSE = 3_000  # columns up to which a spectrum is computed exactly, from the dense Gram matrix
+_FEW = 4  # up to this many entries of a row, each is a separate gather
+_DENSE = 3_000  # up to this size a spectrum is computed exactly, from the dense Gram matrix
 
 
 class Operator(eqx.Module):
@@ -52,8 +52,8 @@ class Operator(eqx.Module):
     def norm_squared(self) -> float:
         """Return an upper bound on the largest eigenvalue of A'A.
 
-        Exact to rounding up to 3,000 columns; beyond, max row sum times max column sum of |A|,
-        which is never smaller (|A|_2^2 <= |A|_1 |A|_inf).
+        Exact up to rounding if the smaller dimension is at most 3,000; otherwise the largest row
+        sum times the largest column sum of |A|, which is never smaller (|A|_2^2 <= |A|_1 |A|_inf).
         """
         matrix = self.sparse()
         size = abs(matrix)
@@ -107,7 +107,7 @@ class Identity(Operator):
 
 @final
 class Sparse(Operator):
-    """Rows of equally many entries: (A x)_i = sum_k values_ik x[places_ik]."""
+    """Rows with equally many entries: (A x)_i = sum_k values_ik x[places_ik]."""
 
     places: Int[Array, "m k"]  # the column of every entry
     values: Float[Array, "m k"]  # the entry; 0 for padding
@@ -206,7 +206,7 @@ def laplacian_smooth(x: Float[Array, "d"], strength: float) -> Float[Array, "d"]
 def smoothed_share(size: int, strength: float) -> float:
     """Return tr(Q_v^-1) / d, the share of white noise's variance that remains after smoothing.
 
-    About 1 / sqrt(1 + 4 v) in many columns.
+    About 1 / sqrt(1 + 4 v) for large d.
     """
     waves = np.cos(2 * math.pi * np.arange(size) / size)
     return float(np.mean(1 / (1 + 2 * strength * (1 - waves))))

@@ -1,4 +1,4 @@
-"""Divisions of rows among agents for experiments: by place, by value, or skewed by label.
+"""Divisions of rows among agents for experiments: by position, by value, or skewed by label.
 
 **Guarantee.** None: a division that follows from the content or order of records reveals something
 about them. For private records see `taciturn.kernel.records.random_partition`.
@@ -39,7 +39,7 @@ def dirichlet_partition(
     For each label a vector of shares is drawn from Dirichlet(alpha, ..., alpha) over the agents and
     the label's rows, in random order, are cut at the cumulative shares (Hsu, Qi and Brown 2019 draw
     it per agent instead; per label uses every row once). Then each agent without a row gets the
-    first one of the agent with most.
+    first row of the agent with the most.
     """
     labels = np.asarray(labels)
     check_sizes(labels.size, agents)
@@ -55,7 +55,7 @@ def dirichlet_partition(
 
 
 def _without_empty(owner: np.ndarray, agents: int) -> np.ndarray:
-    """Return owners where every agent without a row has taken one of the agent with most."""
+    """Return owners after every agent without a row has taken one from the agent with the most."""
     owner, sizes = owner.copy(), np.bincount(owner, minlength=agents)
     rows, first = np.argsort(owner, kind="stable"), np.cumsum(sizes) - sizes
     richest = [(-size, agent) for agent, size in enumerate(sizes.tolist())]

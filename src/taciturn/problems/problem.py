@@ -53,7 +53,7 @@ class Problem(eqx.Module):
     def local_value(
         self, w: Float[Array, "D *K"], shard: Shard, count: float | Float[Array, ""]
     ) -> Float[Array, ""]:
-        """Return f_i(w) of one agent; `count` is its public m_i, which the mask does not change."""
+        """Return f_i(w) of one agent; `count` is its public m_i, whatever the mask."""
         values = self.loss.value(shard.features @ w, shard.targets)
         return jnp.sum(shard.mask * values) / jnp.asarray(count, values.dtype)
 
@@ -67,13 +67,13 @@ class Problem(eqx.Module):
         return total / jnp.asarray(count, total.dtype)
 
     def objective(self, w: Float[Array, "D *K"], shards: Shards) -> Float[Array, ""]:
-        """Return F(w), the regulariser included and the constraint not."""
+        """Return F(w), with the regulariser but without the constraint."""
         counts = jnp.asarray(shards.counts, w.dtype)
         values = jax.vmap(self.local_value, (None, 0, 0))(w, shards.stacked, counts)
         return jnp.mean(values) + self.regulariser.value(w)
 
     def gradient(self, w: Float[Array, "D *K"], shards: Shards) -> Float[Array, "D *K"]:
-        """Return the gradient of (1/A) sum_i f_i, the regulariser not included."""
+        """Return the gradient of (1/A) sum_i f_i, without the regulariser."""
         counts = jnp.asarray(shards.counts, w.dtype)
         gradients = jax.vmap(self.local_gradient, (None, 0, 0))(w, shards.stacked, counts)
         return jnp.mean(gradients, axis=0)
@@ -114,9 +114,9 @@ def facts_from(
 ) -> Spec:
     """Return the `Spec` of `problem` without any shards, for planning.
 
-    With R the record norm and, for the loss, lipschitz constant l and smoothness s: c_1 = R min(l,
-    clip), c_3 = s R^2 (the Hessian of f_i is a mean of x x' times at most s). With `dealt`, records
-    without owners are dealt to the agents at random.
+    With R the record norm, l the Lipschitz constant and s the smoothness of the loss: c_1 = R
+    min(l, clip), c_3 = s R^2 (the Hessian of f_i is a mean of x x' times at most s). With `dealt`,
+    records without owners are dealt to the agents at random.
     """
     clip = positive("clip", clip, allow_infinity=True)
     norm = positive("record_norm", record_norm)

@@ -22,7 +22,7 @@ class Regulariser(eqx.Module):
     The constants below are for planning, on the host, and must not be read inside jit.
     """
 
-    # of `prox_within` on a set with a closed form; as for `ConvexSet`
+    # whether `prox_within` on a set with a closed form has the accuracy that `ConvexSet` states
     closed_form: ClassVar[bool] = False
 
     @abc.abstractmethod
@@ -31,7 +31,7 @@ class Regulariser(eqx.Module):
 
     @abc.abstractmethod
     def subgradient(self, x: Model) -> Model:
-        """Return one element of the subdifferential of r at x, the smallest one."""
+        """Return the element of least norm of the subdifferential of r at x."""
 
     @abc.abstractmethod
     def prox_within(self, constraint: ConvexSet, v: Model, step: Scalar) -> Model:
@@ -48,7 +48,7 @@ class Regulariser(eqx.Module):
 
     @property
     def strong_convexity(self) -> Scalar:
-        """Largest m for which r - m |x|^2 / 2 is convex; 0 unless a subclass says otherwise."""
+        """The largest m for which r - m |x|^2 / 2 is convex; 0 unless a subclass overrides it."""
         return 0.0
 
     def prox(self, v: Model, step: Scalar) -> Model:
@@ -68,7 +68,7 @@ class _Norms(Regulariser):
     @property
     @abc.abstractmethod
     def _weights(self) -> tuple[Scalar, Scalar]:
-        """l1 and l2; an absent term has the number 0, in compiled programs too."""
+        """l1 and l2; an absent term has the Python number 0, in compiled programs too."""
 
     @override
     def value(self, x: Model) -> Float[Array, ""]:
@@ -95,9 +95,9 @@ class _Norms(Regulariser):
     def prox_within(self, constraint: ConvexSet, v: Model, step: Scalar) -> Model:
         """Return the l1 proximal map at v s with threshold step l1 s, s = 1 / (1 + step l2).
 
-        Completing the square: step l2 |x|^2 / 2 + |x - v|^2 / 2 equals
-        (1 + step l2) |x - v s|^2 / 2 plus a constant. Divided by 1 + step l2, an isotropic distance
-        is left, so that without an l1 term the minimiser over any set is the projection of v s.
+        Completing the square: step l2 |x|^2 / 2 + |x - v|^2 / 2 equals (1 + step l2) |x - v
+        s|^2 / 2 plus a constant. Dividing by 1 + step l2 leaves an isotropic distance, so that
+        without an l1 term the minimiser over any set is the projection of v s.
         """
         l1, l2 = self._weights
         shrinkage = 1 if _is_zero(l2) else jnp.asarray(1 / (1 + step * l2), v.dtype)

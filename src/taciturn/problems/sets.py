@@ -1,6 +1,6 @@
-"""Closed convex sets: projection, and the proximal map of the l1 norm restricted to them.
+"""Closed convex sets: projections, and proximal maps of the l1 norm restricted to them.
 
-Arrays of any shape are read as one vector of all their coordinates.
+An array of any shape stands for the vector of all its entries.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from taciturn.typing import Array, HostArray, Model, Scalar
 class ConvexSet(eqx.Module):
     """A non-empty closed convex set C.
 
-    `closed_form`: whether `project` and `prox_l1` are wrong by at most (d + 24) 2^-53 of the norm
-    of their argument or their result, whichever is larger, in double precision, d its entries: only
-    then does rounding stay within the sensitivity of a step that is computed before the noise.
-    `whole`: whether it is the whole space.
+    `closed_form`: whether the error of `project` and `prox_l1` in double precision is at most
+    (d + 24) 2^-53 times the norm of argument or result, whichever is larger, d the number of
+    entries: only then does rounding stay within the sensitivity of a step that is computed before
+    the noise. `whole`: whether it is the whole space.
     """
 
     closed_form: ClassVar[bool] = False
@@ -91,7 +91,7 @@ class Box(ConvexSet):
         return jnp.clip(x, jnp.asarray(self.lower, x.dtype), jnp.asarray(self.upper, x.dtype))
 
     def prox_l1(self, v: Model, threshold: Scalar) -> Model:
-        """Return the clipped soft threshold of v: the problem separates, an interval at a time."""
+        """Return the clipped soft threshold of v: the problem separates over coordinates."""
         return self.project(soft_threshold(v, threshold))
 
     def contains(self, x: Model, tol: float) -> Bool[Array, ""]:
@@ -140,9 +140,9 @@ class Simplex(ConvexSet):
     def project(self, x: Model) -> Model:
         """Return max(x - theta, 0) with theta such that the sum is `total`.
 
-        theta = max_k (x_(1) + ... + x_(k) - total) / k over the sorted coordinates
-        x_(1) >= x_(2) >= ... (Held, Wolfe and Crowder 1974): the concave piecewise linear
-        equation for theta is the minimum of its chords.
+        theta = max_k (x_(1) + ... + x_(k) - total) / k over the sorted coordinates x_(1) >= x_(2)
+        >= ... (Held, Wolfe and Crowder 1974), since the sum of max(x_j - theta, 0) is the maximum
+        over k of x_(1) + ... + x_(k) - k theta, and 0.
         """
         # relative to the maximum, so that a large common offset cannot swallow `total`
         shifted = x.ravel() - jnp.max(x)

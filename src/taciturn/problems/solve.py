@@ -1,7 +1,7 @@
-"""The optimum without privacy, for reference: SciPy's solvers, and a certificate computed here.
+"""The optimum without privacy, for reference: SciPy's solvers, and an optimality bound.
 
-The residual or duality gap of a solver's point is computed again in double precision, and a point
-above the tolerance is refused.
+The residual or duality gap of a solver's point is recomputed in double precision, and a point above
+the tolerance is refused.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from taciturn.typing import Array, HostArray
 
 @dataclass(frozen=True)
 class Solution:
-    """A certified minimiser of a problem over given shards; it is not private.
+    """A minimiser of a problem over given shards, with a bound on its error; it is not private.
 
-    The residual is |G|_2, G = (w - prox(w - grad/L, 1/L)) L, computed in float64; of a structure,
+    The residual is |G|_2, G = (w - prox(w - grad/L, 1/L)) L, computed in float64; for a structure,
     the duality gap.
     """
 
@@ -50,18 +50,16 @@ def minimise(
 
     Smooth problems without a constraint go to L-BFGS in coordinates that whiten the curvature
     bound, then to Newton-Krylov steps; a structure (`ComposedL1`) goes to an interior-point method,
-    where `tol` bounds the duality gap relative to F(w). These are SciPy's. All others, of which
-    only a proximal map is known, go to the accelerated proximal gradient with restart. A residual
-    above `tol` after `max_iterations`, a loss that is not smooth, and a target outside the loss's
-    domain raise `InputError`.
+    where `tol` bounds the duality gap relative to F(w). These are SciPy's. All other problems, for
+    which only a proximal map is known, go to the accelerated proximal gradient method with restart.
+    A residual above `tol` after `max_iterations`, a loss that is not smooth, and a target outside
+    the loss's domain raise `InputError`.
 
-    Notes
-    -----
-    With G = L (x - x+), x+ = prox(x - grad f(x) / L, 1 / L), L the smoothness of the data part f
-    and m the strong convexity of the regulariser, adding the descent lemma for f at x to the
-    subgradient inequality of r at x+ gives, for every y in C,
-    F(x+) - F(y) <= G'(x+ - y) + |G|^2 / (2 L) - (m / 2) |x+ - y|^2
-    <= |G|^2 (1 / (2 m) + 1 / (2 L)), which is `gap_bound`; x+ is what is returned.
+    Notes ----- With G = L (x - x+), x+ = prox(x - grad f(x) / L, 1 / L), L the smoothness of the
+    data part f and m the strong convexity of the regulariser, adding the descent lemma for f at x
+    to the subgradient inequality of r at x+ gives, for every y in C, F(x+) - F(y) <= G'(x+ - y) +
+    |G|^2 / (2 L) - (m / 2) |x+ - y|^2 <= |G|^2 (1 / (2 m) + 1 / (2 L)), which is `gap_bound`; x+ is
+    returned.
 
     Examples
     --------
@@ -147,7 +145,7 @@ class _Objective(eqx.Module):
 
     @jax.jit
     def value(self, w: Array) -> Array:
-        """Return F(w), the constraint not included."""
+        """Return F(w), without the constraint."""
         return self.data_value(w) + self.problem.regulariser.value(w)
 
     @jax.jit
@@ -157,7 +155,7 @@ class _Objective(eqx.Module):
 
     @jax.jit
     def whitened(self, basis: Array | None, u: Array) -> tuple[Array, Array]:
-        """Return F at w = P u, and its gradient in u; P the identity where the basis is None."""
+        """Return F at w = P u, and its gradient in u; P is the identity if the basis is None."""
         w = u if basis is None else basis @ u
         slope = self.gradient(w)
         return self.value(w), slope if basis is None else basis.T @ slope
@@ -204,7 +202,7 @@ class _Objective(eqx.Module):
 
 
 _State: TypeAlias = tuple[Array, Array, Array, Array, Array]
-_WHITENED = 1_000  # features beyond which the factorisation costs more than it saves
+_WHITENED = 1_000  # beyond this many features the factorisation costs more than it saves
 
 
 @jax.jit
@@ -269,8 +267,8 @@ def _polished(
 ) -> tuple[HostArray, int]:
     """Return the point with entries `w`, or one with a shorter gradient, and the number of steps.
 
-    L-BFGS compares values of F and stalls at the square root of their rounding; the gradient is
-    known far more precisely.
+    L-BFGS compares values of F and stalls at the square root of their rounding error; the gradient
+    is far more precise.
     """
     from scipy.optimize import root  # noqa: PLC0415
     from scipy.sparse.linalg import LinearOperator  # noqa: PLC0415
@@ -301,9 +299,9 @@ def _polished(
     return (found.x if shorter else w), int(found.nit)
 
 
-# of the interior-point method: the most steps, and its last barrier relative to the weight
+# for the interior-point method: the most steps, and its last barrier relative to the weight
 _MOST_STEPS, _BARRIER = 1_000, 1e-7
-# parts of the largest |A x - c| below which an entry is tried as 0
+# fractions of the largest |A x - c| below which an entry is tentatively set to 0
 _SHARES = 10.0 ** np.arange(-10, -2)
 
 
@@ -360,8 +358,8 @@ def _proofs(
     """Yield pairs of a point and multipliers of A x - c that may prove it optimal.
 
     First those of the solver. Then, with the small entries of A x - c held at 0 and the signs of
-    the others fixed, a Newton step from x, and the multipliers |u| <= w at which grad h + A'u is
-    least. Several thresholds of smallness are tried: every pair proves some gap.
+    the others fixed, a Newton step from x, and the multipliers |u| <= w at which |grad h + A'u| is
+    least. Several thresholds are tried: every pair proves some gap.
     """
     from scipy.optimize import lsq_linear  # noqa: PLC0415
 

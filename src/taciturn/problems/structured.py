@@ -28,7 +28,7 @@ class Structured(eqx.Module):
 
     f is that of `Problem` (1/A sum of the agents' means), x of shape `(D,)`. A, B and c are public.
 
-    With a ridge above 0 the problem is strongly convex.
+    With a ridge above 0 the problem is strongly convex in x.
     """
 
     loss: Loss  # with one margin
@@ -59,9 +59,9 @@ class Structured(eqx.Module):
     def composed(self) -> Problem:
         """The same problem in x alone, where B = -I and r is the l1 norm: r(A x - c)."""
         if not (isinstance(self.coupling, Identity) and self.coupling.factor == -1):
-            raise InputError("only with B = -I does y follow from x; use the constrained form")
+            raise InputError("x determines y only if B = -I; use the constrained form")
         if not isinstance(self.regulariser, L1):
-            raise InputError("only the l1 norm of A x - c is known as a regulariser of x")
+            raise InputError("only the l1 norm of A x - c is available as a regulariser of x")
         weight, curvature = self.regulariser.weight, self.forward.norm_squared()
         composed = ComposedL1(weight, self.forward, self.target, curvature, self.ridge)
         return Problem(self.loss, composed, WholeSpace())
@@ -69,7 +69,7 @@ class Structured(eqx.Module):
 
 @final
 class ComposedL1(Regulariser):
-    """r(x) = weight |A x - c|_1 + (ridge/2) |x|^2: a structure as a regulariser of the model alone.
+    """r(x) = weight |A x - c|_1 + (ridge/2) |x|^2: a structure as a regulariser of x alone.
 
     Its proximal map has no closed form. `prox_within` computes it by `steps` accelerated projected
     gradient steps on the dual, in which u are the multipliers of z = A x - c:
@@ -94,7 +94,7 @@ class ComposedL1(Regulariser):
 
     @override
     def subgradient(self, x: Vector) -> Vector:
-        """Return A' sign(A x - c) weight + ridge x: a subgradient, not always the smallest."""
+        """Return A' sign(A x - c) weight + ridge x: a subgradient, not always the shortest."""
         signs = jnp.sign(self.forward.apply(x) - self.target)
         return self.weight * self.forward.adjoint(signs) + self.ridge * x
 

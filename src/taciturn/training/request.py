@@ -186,7 +186,7 @@ class Request:
     """
 
     epsilon: float = option("Total budget; inf for a run without noise.", float)
-    delta: float = option("Total budget; at most 1/(10 x records). None with --epsilon inf.", float)
+    delta: float = option("Total budget, well below 1/records. None with --epsilon inf.", float)
     rounds: int | None = option("Number of rounds.", int, default=None, shown=rounds_text())
     observer: str | Observer = option(
         "messages: every link is read; sum: only the sum over all agents, by masks in a study and "
@@ -195,11 +195,11 @@ class Request:
     )  # fmt: skip
     relation: str = option("replace_one or zero_out.", str, group=PRIVACY, default="replace_one")
     rows_per_person: int | None = option(
-        "To protect persons: the most rows of one that count. Public.",
+        "To protect persons: the most rows that count per person. Public.",
         int, group=PRIVACY, default=None,
     )  # fmt: skip
     agents_per_person: int = option(
-        "The most agents who have rows of a person. Public.", int, group=PRIVACY, default=1
+        "The most agents with rows of one person. Public.", int, group=PRIVACY, default=1
     )
     evaluate: float | None = option(
         "Share of each agent's records, or persons, held out to score the model.",
@@ -220,7 +220,7 @@ class Request:
         list[str], group=MODEL, default=None, shown="1",
     )  # fmt: skip
     prior: Mapping[str, float] | None = option(
-        "LABEL=SHARE, public, for each label: weights by which all count equally.",
+        "LABEL=SHARE, public, for each label: weights that give all labels equal total weight.",
         list[str], group=MODEL, default=None,
     )  # fmt: skip
     regulariser: Named = option(
@@ -229,7 +229,7 @@ class Request:
     constraint: Named = option(f"{usage(CONSTRAINTS)}.", str, group=MODEL, default=NONE)
     algorithm: str = option(methods_text(), str, group=METHOD, default="noisy-gradient")
     split_seed: int = option(
-        "Of the split of published data; with --seed of owners too.",
+        "Seed of the split of published data; with --seed also of the owners.",
         int, group=METHOD, default=0,
     )  # fmt: skip
     options: Mapping[str, Value] = field(default_factory=dict)

@@ -55,5 +55,5 @@ def check(path: Path, json: bool = False) -> int:
     return 1 if found.verdict == "does not follow" else 0
 
 
-SUMMARY = "Check a certificate or an account with no line of the library."
+SUMMARY = "Check a certificate or an account without the library's code."
 COMMANDS = (SimpleNamespace(name="verify", summary=SUMMARY, load=lambda: check),)  # of taciturn

@@ -3,7 +3,7 @@
 from taciturn.cli import Command
 
 COMMANDS = (
-    Command("attack", "Show what is read off the links of a published method, and of a sound one.",
+    Command("attack", "Show what the links of a published method, and of a sound one, reveal.",
             "taciturn_papers.commands.attack:attack"),
     Command("claims", "Decide published claims by computing them, or list them.",
             "taciturn_papers.commands.claims:claims"),

@@ -1,4 +1,4 @@
-"""`taciturn attack`: pictures read off the links of a decentralised training."""
+"""`taciturn attack`: pictures recovered from the links of a decentralised training."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether what a function returns is affine in one of its arguments, decided by tracing it.
+"""Whether a function is affine in one of its arguments, decided by tracing it.
 
 Every value is `CLEAN` (public), `AFFINE` (in the answer, with clean coefficients) or `TAINTED`.
 Affine values follow from the answer by operations on a list of affine ones (sums, public multiples,
@@ -33,7 +33,7 @@ _CALLS = frozenset({"pjit", "jit", "closed_call", "core_call"})
 
 
 def has_no_effects(function: Callable[..., PyTree], arguments: tuple[PyTree, ...]) -> bool:
-    """Return whether a function uses operations of JAX only, without effects or references.
+    """Return whether a function uses only JAX operations, without effects or references.
 
     Values written to a reference, or passed to the host, could be read elsewhere.
     """

@@ -27,7 +27,7 @@ def choose(
     `candidates`: the question, the model, the held-out records as features of that model, and the
     origin of the records it was trained on, which is checked to be disjoint.
 
-    **Guarantee.** A record is in the errors of one agent, whose pick has the mu of
+    **Guarantee.** A record contributes to the errors of one agent only, whose pick has the mu of
     `taciturn.kernel.privacy.mu_of_choice`; the other picks do not depend on the record.
     """
     check_arithmetic()
@@ -39,7 +39,7 @@ def choose(
 
 
 def pick(costs: Sequence[Sequence[Fraction]], rate: float, stream: Stream) -> tuple[int, ...]:
-    """Return every agent's pick from its errors, by candidate."""
+    """Return every agent's pick, given its errors by candidate."""
     stream.claim()
     agents = len(costs[0])
     return tuple(
@@ -53,7 +53,7 @@ def errors_of(
 ) -> tuple[Fraction, ...]:
     """Return each agent's number of wrong labels, or sum of clipped absolute errors, exactly.
 
-    **Guarantee.** A sum over records, or persons, of terms in [0, 1] that depend on one each
+    **Guarantee.** A sum over records, or persons, of terms in [0, 1], each depending on one of them
     (`taciturn.kernel.questions.Tally`, `taciturn.kernel.questions.ClippedErrors`).
     """
     check_shards(shards)

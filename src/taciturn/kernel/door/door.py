@@ -1,8 +1,8 @@
-"""The only code that sees a shard: it answers a question, with noise, and keeps a record.
+"""The only code that sees a shard: it answers a question, with noise, and records the answer.
 
     door(queries, turn, chance) -> (answers, records)                          S agents at once
 
-A door holds the agents' records; methods and networks hand it queries and see noised answers.
+A door holds the agents' records; methods and networks pass it queries and see noised answers.
 `Live` is the door of a run.
 """
 
@@ -26,9 +26,9 @@ from taciturn.kernel.questions import Drawn, OnLattice, Oracle
 from taciturn.kernel.records import Shard
 from taciturn.typing import Array, PyTree
 
-# above so many branches of a switch, compiling them costs more than copying one shard a hop
+# beyond this many branches of a switch, compiling costs more than copying one shard per hop
 _MOST_BRANCHES = 64
-# the round numbers of turns that were asked, in programs that are being traced, by identity
+# the traced round numbers of turns already asked, by identity
 _ASKED: MutableMapping[int, Any] = WeakValueDictionary()
 
 
@@ -36,7 +36,8 @@ class Turn(NamedTuple):
     """The public context of one question: a slice of the plan.
 
     - `round`, `local`: The round, and the question within it.
-    - `participation`: How often the agent took part before; `round` if all do in every round.
+    - `participation`: How often the agent took part before; `round` if all take part in every
+      round.
     - `question`: The number of the oracle; -1 for none.
     - `agent`: The agent that answers.
     - `scale`, `exponent`: Scale of the noise; the step of the lattice is 2^exponent.
@@ -59,7 +60,7 @@ def at(tree: PyTree, index: int | slice | Array | None) -> PyTree:
 
 
 def over_agents(function: Callable[..., Any], agents: int, *axes: Any) -> Callable[..., Any]:
-    """Return a function mapped over agents; of one agent without the gathers of a mapping.
+    """Return a function mapped over agents; for a single agent without the gathers of `vmap`.
 
     `axes`: for every argument 0, or a tree of 0 and None where parts are the same for all agents.
     """
@@ -79,7 +80,7 @@ def over_agents(function: Callable[..., Any], agents: int, *axes: Any) -> Callab
 
 
 class Private(NamedTuple):
-    """All agents' shards, and the public numbers of their records.
+    """All agents' shards, and their public record counts.
 
     Agents are on the first axis, or in a tuple where one is asked at a time (`apart`).
     """
@@ -120,7 +121,7 @@ class Record(NamedTuple):
     `kind` is the number of the question, `scale` that at which the noise was drawn, 2^`exponent`
     the step of the lattice, `rate` the sampling rate, and `batch` the size of the batch if it is
     fixed, else 0; these two are None where no oracle samples. `drawn` is the size of the noise
-    (`Mechanism.size`), for its test: it reveals something of the answer, and no run returns it.
+    (`Mechanism.size`), for its test: it reveals something about the answer, and no run returns it.
     """
 
     kind: Int[Array, "*s"]
@@ -193,7 +194,7 @@ def of_agent(door: Door, agent: int) -> Door:
 def of_asked(
     private: Private, agents: Int[Array, " S"], answer: Callable[..., Array], *given: PyTree
 ) -> Array:
-    """Return `answer(shard, records, *given)` of the agents that are asked: all, or one."""
+    """Return `answer(shard, records, *given)` for the agents that are asked: all, or one."""
     shard, records = private
     if not isinstance(shard, tuple) and len(agents) == len(records):
         axes = [0] * (2 + len(given))
@@ -218,7 +219,7 @@ def chosen(turn: Turn, branches: list[Callable[[], Array]]) -> Array:
 
 
 def ask_once(turn: Turn) -> None:
-    """Raise `PrivacyError` if a traced program asks a second time in one turn.
+    """Raise `PrivacyError` if a traced program asks twice in one turn.
 
     Both answers would have the same noise, and one of the records could be dropped.
     """

@@ -47,7 +47,7 @@ def planned_ledger(  # noqa: PLR0913 - what is asked, of whom, under which noise
             "noise inside an objective is accounted for where it is the plan's only question; plan "
             "the other questions separately"
         )
-    numbers = thin(kind)  # of length 1 where all rounds or questions are equal
+    numbers = thin(kind)  # with length 1 if all rounds or questions are equal
     sensitivity = np.zeros((len(kind), *numbers.shape[1:]))
     for number, oracle in enumerate(oracles):
         bound = oracle.bound(spec, adjacency, norm=mechanism.norm).value
@@ -102,11 +102,11 @@ def check_certificate(certificate: Certificate, leg: Leg, terms: Terms) -> None:
 
     The caller may add further conditions and the stamp of a reproduction.
     """
-    # equal only if it states all conditions of the leg, and has this leg
+    # equal only if it has this leg, and states all of its conditions
     fresh = compose((leg,), terms).certificate()
     fresh = fresh.under(certificate.conditions, conditional=certificate.conditional)
     if fresh.stamped(reproduction=certificate.reproduction) != certificate:
-        raise PrivacyError("the plan's certificate is not what its ledger amounts to; plan again")
+        raise PrivacyError("the plan's certificate does not follow from its ledger; plan again")
 
 
 def observed_ledger(planned: Ledger, records: Record) -> Ledger:
@@ -131,7 +131,7 @@ def observed_ledger(planned: Ledger, records: Record) -> Ledger:
 
 
 def tested(plan: Ledger, certificate: Certificate, records: Record) -> Record:
-    """Return the records of a run whose noise passes its test, without the size of the noise.
+    """Return the records of a run, without the size of the noise, if the noise passes its test.
 
     `plan`: the planned ledger, equal to the observed one. `certificate`: that of the plan, whose
     delta pays for the test. Raises `PrivacyError` if the noise fails, or its size is missing.
@@ -139,7 +139,7 @@ def tested(plan: Ledger, certificate: Certificate, records: Record) -> Record:
     test = noise_test(plan, epsilon=certificate.epsilon, delta=certificate.delta)
     if test is not None:
         if records.drawn is None:
-            raise PrivacyError("the door did not say what noise it drew; nothing may be released")
+            raise PrivacyError("the door did not record the noise it drew; nothing may be released")
         test.check(noise_statistic(plan, _agents_first(records.drawn)))
     return records._replace(drawn=None)
 

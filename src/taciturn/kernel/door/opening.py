@@ -1,4 +1,4 @@
-"""Checks before records are opened: facts, part, norm, and the arithmetic of the machine."""
+"""Checks before records are opened: facts, part, norms, and the machine's arithmetic."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ def check_arithmetic() -> None:
     **Guarantee.** |partial sum| <= 2^p 2^q n <= 2^53 holds for every subset of the terms, so for
     every partial sum in every tree of additions: of vector lanes, cores, devices or processes. So
     answers do not depend on how a run is divided. Sums of messages over agents come after the
-    noise; those of whole steps, in 64 bits, are exact modulo 2^64 in any order, others differ
-    between orders in their last digits, which is post-processing.
+    noise: those of whole steps, in 64 bits, are exact modulo 2^64 in any order; the last digits of
+    others depend on the order, which is post-processing.
     """
     draw = np.random.default_rng(0)
 
@@ -64,7 +64,7 @@ def check_arithmetic() -> None:
                 "no certificate holds for what it computes; run on a CPU in double precision"
             )
 
-    # compilers can be told that there are no such numbers
+    # compilers can be told to assume that there are no such numbers
     special = np.array([np.nan, np.inf, -np.inf, 1e300, 3.0, 0.0])
     seen = [np.asarray(part) for part in _special(jax_array(special, np.float64))]
     with np.errstate(over="ignore", divide="ignore"):
@@ -89,14 +89,14 @@ def _products(
 
 
 def check_exact_noise(oracles: tuple[Oracle, ...]) -> None:
-    """Raise `PrivacyError` unless the noised answers have the law that the certificate is of."""
+    """Raise `PrivacyError` unless the noised answers have the law that the certificate states."""
     for oracle in oracles:
         if not oracle.holds_on_machine():
             raise PrivacyError(
-                f"no certificate holds yet for what {type(oracle).__name__} computes here: how far "
-                "rounding moves it is not known. Give a seed for a reproduction, use a method that "
+                f"no certificate holds for what {type(oracle).__name__} computes here: how far "
+                "rounding moves it is unknown. Give a seed for a reproduction, use a method that "
                 "adds its noise to a gradient, keep a set without a closed form at the server, or "
-                "let a question of your own say itself that it is exact (exact_on_machine)"
+                "declare in a question of your own that it is exact (exact_on_machine)"
             )
 
 
@@ -121,8 +121,8 @@ def opened(  # noqa: PLR0913 - records, and all that they must agree with
     - `loss`: That of the method; None if it has none.
     - `part`: The part of the records that the certificate states.
     - `trained_on`: For held-out records, the origin of those that the model was trained on.
-    - `agent`: The only agent whose records these are, padded to the length of the longest, so that
-      its sums are those of a run on one machine. None: all agents.
+    - `agent`: The single agent whose records these are, padded to the longest agent's length, so
+      that its sums equal those of a run on one machine. None: all agents.
     """
     mine = spec
     if agent is not None:
@@ -192,7 +192,7 @@ def check_facts(spec: Spec, terms: Terms, precision: Any, shards: Shards) -> Non
     origin, adjacency = shards.origin, terms.adjacency
     if origin is None:
         raise PrivacyError(
-            "these shards do not say where their records come from, so one could be in two "
+            "the origin of these shards' records is unknown, so one could be in two "
             "answers; make them with pack"
         )
     packed, wanted = (
@@ -216,7 +216,7 @@ def check_facts(spec: Spec, terms: Terms, precision: Any, shards: Shards) -> Non
     planned = (spec.dealt, spec.counts, spec.record_norm, columns)
     for (name, has), needs in zip(of_shards.items(), planned, strict=True):
         if has != needs:
-            # an undeclared count may be private, so it is not quoted
+            # a count that differs from the declared one may be private, so it is not quoted
             values = "" if name == "record counts" else f" ({has}, not {needs})"
             raise InputError(
                 f"the shards have other {name} than the plan{values}; pack them as it says, or "
@@ -234,12 +234,12 @@ def check_part(part: Side, origin: Origin | None, trained_on: Origin | None) -> 
         check_origins(trained_on, origin)
     elif origin is not None and origin.side == "held out":
         raise PrivacyError(
-            "these records were held out, and would be trained on; pack those that are kept"
+            "these records were held out, and would be trained on; pack the training side"
         )
 
 
 def check_blocks(oracles: tuple[Oracle, ...], origin: Origin | None) -> None:
-    """Raise `PrivacyError` if a question asks targets by step that have no block for each step.
+    """Raise `PrivacyError` if a question asks for targets by step that records do not lay out.
 
     **Guarantee.** `taciturn.kernel.questions.bounds.targets` counts a unit's targets in one block.
     `pack` puts the rows of a person side by side, so that all of them would be in a single block.
@@ -247,7 +247,7 @@ def check_blocks(oracles: tuple[Oracle, ...], origin: Origin | None) -> None:
     steps = {one.steps for one in oracles if isinstance(one, Targets) and (one.steps or 1) > 1}
     if steps and (origin is None or steps != {origin.steps}):
         raise PrivacyError(
-            "targets are asked step by step, and these records have no block for each step, so "
+            "targets are asked for step by step, and these records have no block for each step, so "
             "that an answer could move further than its bound; lay them out step by step"
         )
 
@@ -262,8 +262,8 @@ def check_targets(loss: Loss | None, shards: Shards) -> None:
     (`Loss.within_domain`, clipped coefficients). It depends on private targets, so it comes after
     the charge, which stays, and it is constant on neighbouring data sets: possible targets are
     declared public, and declared labels are mapped to those of the loss wherever this library packs
-    them. Only targets that were packed by hand can fail. A custom loss is not called: it would see
-    all records at once, and could remember or reveal them.
+    them. Only targets packed by hand can fail. A custom loss is not called: it would see all
+    records at once, and could remember or reveal them.
     """
     if loss is not None and not custom_classes(loss):
         real = on_host(shards.stacked.mask) > 0

@@ -23,7 +23,7 @@ from taciturn.kernel.questions import QUERIES
 from taciturn.typing import Array, PyTree
 
 _KINDS = ("bool", "float32", "float64", "int32", "int64")
-# the most bytes of a head, which takes some fifty times as much as objects, and of all arrays
+# the most bytes of a head, whose parsed objects take some fifty times as much, and of all arrays
 MOST_HEAD, _MOST_BYTES = 2**20, 2**31
 _MALFORMED = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 
@@ -50,7 +50,7 @@ def write_message(pipe: BufferedIOBase, kind: str, values: Any = None) -> None:
             return [plain(part) for part in value]
         array = np.ascontiguousarray(value)
         if array.dtype.name not in _KINDS:
-            raise InputError(f"a {type(value).__name__} is no value that a pipe carries")
+            raise InputError(f"a pipe cannot carry a value of type {type(value).__name__}")
         arrays.append(array.tobytes())
         return {"array": array.dtype.name, "shape": np.shape(value)}
 
@@ -60,7 +60,7 @@ def write_message(pipe: BufferedIOBase, kind: str, values: Any = None) -> None:
 
 
 def read_message(pipe: BufferedIOBase, most_head: int = MOST_HEAD) -> Message:
-    """Return the next message; `InputError` if there is none, or it is not one."""
+    """Return the next message; raise `InputError` if there is none, or it is malformed."""
     text = _read(pipe, int.from_bytes(_read(pipe, 8), "little"), most_head)
     room = _MOST_BYTES
 
@@ -86,13 +86,13 @@ def read_message(pipe: BufferedIOBase, most_head: int = MOST_HEAD) -> Message:
         kind, plain = json.loads(text)
         return Message(str(kind), value(plain))
     except _MALFORMED as error:
-        raise InputError("what the other process sent is no message") from error
+        raise InputError("the other process sent a malformed message") from error
 
 
 def _read(pipe: BufferedIOBase, size: int, most: int = 8) -> bytes:
     found = pipe.read(size) if 0 <= size <= most else b""
     if len(found) != size:
-        raise InputError("the other process has ended, or sent what is no message")
+        raise InputError("the other process has ended, or sent a malformed message")
     return found
 
 

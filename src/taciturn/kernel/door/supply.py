@@ -27,7 +27,7 @@ from taciturn.typing import HostArray
 # the most bytes of a block; one block is used while the next one is drawn
 _BLOCK = 2**26
 _WORKERS = 2
-# the most relative difference of two ways of adding up the size of the same noise
+# the largest relative difference between two ways of adding up the size of the same noise
 _SAME = 1e-9
 
 
@@ -42,8 +42,8 @@ class Agenda(NamedTuple):
     def numbers(self, rows: int, rounds: int, *, runs: tuple[int, ...] = ()) -> Any:
         """Return the shapes of the random numbers of some rounds, a `Raw` of `(B, S, E, ...)`.
 
-        `rows`: the padded number of records of an agent. Of several `runs` the numbers of an answer
-        have a leading axis.
+        `rows`: the padded number of records of an agent. With several `runs`, the numbers of an
+        answer have a leading axis.
         """
         _, places, slots = self.turns.question.shape
         front: tuple[int, ...] = (rounds, slots, places)
@@ -86,7 +86,7 @@ class Supply:
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise PrivacyError(
             "a supply is neither pickled nor copied: a copy would draw the noise of its rounds "
-            "again; give every run a supply of its own"
+            "again; give every run a new supply"
         )
 
     def length(self) -> int:
@@ -99,7 +99,7 @@ class Supply:
         return fits[0] if fits else most
 
     def shapes(self, rounds: int) -> Raw:
-        """Return the shapes of a block of so many rounds, leaves `(B, S, E, ...)`."""
+        """Return the shapes of a block of `rounds` rounds, leaves `(B, S, E, ...)`."""
         raw: Raw = self.agenda.numbers(self._rows, rounds)
         return raw
 
@@ -130,7 +130,7 @@ class Supply:
             )
 
     def repeated(self, runs: int) -> Any:
-        """Return the draws of so many runs of the same program, leaves `(runs, T, S, E, ...)`.
+        """Return the draws of several runs of the same program, leaves `(runs, T, S, E, ...)`.
 
         The numbers of an answer in all runs are drawn together, as those of one longer answer.
         """
@@ -143,8 +143,8 @@ class Supply:
         with self._one_at_a_time:
             if first < self._undrawn:
                 raise PrivacyError(
-                    f"the noise of round {first} was drawn before, and two answers with the same "
-                    "noise tell the difference between them exactly; draw rounds in their order, "
+                    f"the noise of round {first} was drawn before, and two answers with equal "
+                    "noise reveal their difference exactly; draw rounds in their order, "
                     "each once"
                 )
             self._undrawn = max(first, last)
@@ -153,7 +153,7 @@ class Supply:
         if not jax.tree.leaves(raw):
             return raw
         tasks = self._tasks(raw, first, last)
-        if len(tasks) == 1:  # as for a hop of a relay, where threads would cost more than the draw
+        if len(tasks) == 1:  # such as a hop of a relay, where threads would cost more than the draw
             tasks[0]()
             return raw
         with ThreadPoolExecutor(_WORKERS) as pool:
@@ -207,7 +207,7 @@ class Supply:
 
 
 def _check_agents(agents: HostArray) -> None:
-    """Raise `PrivacyError` if a round asks an agent twice at a place, with one noise for both."""
+    """Raise `PrivacyError` if a round asks an agent twice at one place, with the same noise."""
     some = np.sort(agents.reshape(-1, agents.shape[-1]), axis=-1)
     if np.any(some[:, 1:] == some[:, :-1]):
         raise PrivacyError(

@@ -1,10 +1,10 @@
-r"""A choice among a few things by the exponential mechanism, drawn exactly.
+r"""A choice among a few candidates by the exponential mechanism, drawn exactly.
 
     P(c) = exp(-r u_c) / sum_j exp(-r u_j),   u_c the cost of c, r >= 0 a rate.
 
-The probabilities divide (0, 1) into intervals; one uniform number falls into one of them, and as
-many of its digits are drawn as decide which (`taciturn.kernel.noise.gaussian`). (Gumbel noise has
-the same law, but in floating point it could tell the costs apart.)
+The probabilities divide (0, 1) into intervals; one uniform number falls into one of them, and its
+digits are drawn until they decide which (`taciturn.kernel.noise.gaussian`). (Gumbel noise has the
+same law, but in floating point it could reveal the costs.)
 
 Source: McSherry and Talwar 2007.
 """
@@ -25,10 +25,10 @@ def exponential_choice(stream: Stream, label: Label, costs: Sequence[Fraction], 
     """Return the index that is chosen.
 
     `costs`: u, exact numbers. `rate`: r, the exact value of the float. Raises `InputError` if there
-    are no costs, or the rate is no finite number of at least 0.
+    are no costs, or the rate is negative or not finite.
 
-    **Guarantee.** Every index is chosen with exactly the probability of this module, given uniform
-    words.
+    **Guarantee.** Every index is chosen with exactly the probability P above (see the module),
+    given uniform words.
     """
     if not costs:
         raise InputError("there is nothing to choose from; give at least one cost")

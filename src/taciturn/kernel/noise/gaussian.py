@@ -17,15 +17,15 @@ exactly the discrete Gaussian. Since cosh(t) <= exp(t^2 / 2) and |u| <= 1/2,
 
 one draw in 2^44 is rejected at s = 2^24.
 
-**Exactness.** U has 95 binary digits at first and V, the number that decides acceptance, 32.
-Double precision decides a draw where a bound on its own error shows that no further digit could
-change it; any other draw, one in 2^20 at s = 2^24, is decided with as many more digits and as high
-a precision as it takes. So the law is exact, up to the words, which come from a cipher (`Stream`),
-and two assumptions on numerical software: `scipy.special.ndtri` is within 2^-47 (1 + |z|) of the
-truth, thirty times what tests measure, and mpmath's `erfc` has its working precision.
+**Exactness.** U has 95 binary digits at first and V, the number that decides acceptance, 32. Double
+precision decides a draw where a bound on its own error shows that no further digit could change it;
+any other draw, one in 2^20 at s = 2^24, is decided by further digits in higher precision, as many
+as it takes. So the law is exact, except that the words come from a cipher (`Stream`), and under two
+assumptions on numerical software: `scipy.special.ndtri` is within 2^-47 (1 + |z|) of the truth,
+thirty times what tests measure, and mpmath's `erfc` has its working precision.
 
-**Time.** More digits take a hundred times as long, so an observer of running times learns whether
-a draw was undecided. That says little about the size of the noise: undecided are draws next to a
+**Time.** More digits take a hundred times as long, so an observer of running times learns whether a
+draw was undecided. That reveals little about the size of the noise: undecided are draws next to a
 half-integer, from one in 2^21 at x = 0 to one in 2^18 at |x| = 8 s, and one in 2^47 in the tail.
 
 Source of the law and its use: Canonne, Kamath and Steinke 2020.
@@ -53,8 +53,8 @@ from taciturn.typing import HostArray
 Number: TypeAlias = Any
 
 # The precision is a setting of the whole context, and mpmath caches constants without a lock: so
-# there is a separate context here, for one thread at a time. A caller with many numbers to decide
-# holds the lock for all of them, since waiting for it costs more than a number does.
+# this is a separate context, for one thread at a time. A caller with many numbers to decide holds
+# the lock for all of them, since waiting for it costs more than deciding a number.
 mp = MPContext()
 LOCK = threading.RLock()
 
@@ -114,19 +114,19 @@ class Uniform:
 
 Real = TypeVar("Real", float, HostArray)
 
-_NDTRI = 2.0**-47  # times (1 + |z|): what ndtri is trusted with
-_LEAST_TAIL = 2**48  # below so many units of 2^-96 more digits are drawn at once
+_NDTRI = 2.0**-47  # times (1 + |z|): the assumed error of ndtri
+_LEAST_TAIL = 2**48  # below this many units of 2^-96, more digits are drawn immediately
 _ROUNDING = 2.0**-48  # above 1.26 (2^-52 + 1 / (2 _LEAST_TAIL)): see `_quick`
 _DIGITS = np.uint64(2**32 - 1)  # of a word: further digits of U
 _SURE = 2.0**20  # from this scale on only V < 2^-32 can reject
 _MOST = 2.0**40
-_CHUNK = 2**15  # draws at once: what stays in the cache
+_CHUNK = 2**15  # draws at once: as many as stay in the cache
 
 
 def discrete_gaussian(
     stream: Stream, labels: Sequence[Label], count: int, scale: float
 ) -> Int64[HostArray, "n count"]:
-    """Return `count` independent draws for every label, a row a label.
+    """Return `count` independent draws for every label, one row per label.
 
     `scale`: s, in units of the lattice, from 1 to 2^40; the exact value of the float. Raises
     `InputError` if the scale is out of range.
@@ -139,7 +139,7 @@ def discrete_gaussian(
 def drawn_by_label(
     fill: Callable[..., None], stream: Stream, labels: Sequence[Label], count: int, scale: float
 ) -> Int64[HostArray, "n count"]:
-    """Return the draws that `fill(drawn, stream, labels, scale)` writes, some labels at a time."""
+    """Return the draws that `fill(drawn, stream, labels, scale)` writes, in blocks of labels."""
     scale = checks.positive("scale", scale)
     if not 1 <= scale <= _MOST:
         raise InputError(f"the scale is {scale:g} steps of the lattice; it must be 1 to 2^40")
@@ -176,11 +176,11 @@ def _quick(
     """Write the draws of the words, in double precision, into `out`; return which are undecided.
 
     Of a pair of words the first is k, the first 63 digits of U, and a sign, its last bit; the other
-    is V and 32 further digits of U. Those make U = (K + e) / 2^96 with e in (0, 1). The sum of
-    floats that stands for K + 1/2 is within 1/2 + K 2^-52 of K + e, and z = Q^-1(U) has
-    |dz/dU| = 1 / phi(z) <= 1.26 / U for U < 1/2 (Q / phi falls in z), so that s z moves by at most
-    1.26 s (1 / (2 K) + 2^-52), with K >= 2^48. Together with the error of `ndtri` and the rounding
-    of the product this is `error`.
+    is V and 32 further digits of U. So U = (K + e) / 2^96 with e in (0, 1). The sum of floats that
+    stands for K + 1/2 is within 1/2 + K 2^-52 of K + e, and z = Q^-1(U) has |dz/dU| = 1 / phi(z) <=
+    1.26 / U for U < 1/2 (Q / phi falls in z), so that s z moves by at most 1.26 s (1 / (2 K) +
+    2^-52), with K >= 2^48. Together with the error of `ndtri` and the rounding of the product this
+    is `error`.
     """
     first, second = words[..., 0], words[..., 1]
     tails = (first >> np.uint64(1)) + ((second & _DIGITS) + 0.5) * 2.0**-32
@@ -200,7 +200,7 @@ def _quick(
 
 
 def _doubtful(size: Real, scale: float) -> Real:
-    """Return the number of 2^-32 below which V could reject: 2^32 n^2 / (8 s^4), and one."""
+    """Return the bound below which V could reject, in units of 2^-32: 2^32 n^2 / (8 s^4) + 1."""
     return (1 + 2.0**-40) * 2.0**29 * size**2 / scale**4 + 1
 
 
@@ -230,7 +230,7 @@ def _upper(distance: float, scale: float) -> Number:
 
 def _rejection(size: int, scale: float) -> Number:
     """Return 1 - I(0) / I(n) to the working precision."""
-    # the two are equal but for x^2 / (8 s^4), and the tails that they are made of but for 1 / s
+    # against cancellation: the two differ by x^2 / (8 s^4), and the tails in each of them by 1 / s
     with mp.extraprec(32 + 8 * int(np.log2(scale))):
         return 1 - _integral(0, scale) / _integral(size, scale)
 

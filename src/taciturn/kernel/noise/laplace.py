@@ -23,13 +23,13 @@ from taciturn.kernel.noise.stream import Label, Stream, Use
 from taciturn.typing import HostArray
 
 _LOG = 2.0**-44  # times (1 + |ln U|)
-_LEAST = 2**44  # below so many units of 2^-96 more digits are drawn at once
+_LEAST = 2**44  # below this many units of 2^-96, more digits are drawn immediately
 
 
 def discrete_laplace(
     stream: Stream, labels: Sequence[Label], count: int, scale: float
 ) -> Int64[HostArray, "n count"]:
-    """Return `count` independent draws for every label, a row a label.
+    """Return `count` independent draws for every label, one row per label.
 
     `scale`: t, in units of the lattice, from 1 to 2^40; the exact value of the float. Raises
     `InputError` if the scale is out of range.
@@ -45,7 +45,7 @@ def _fill(
     """Write differences of two geometric numbers for some answers into `drawn`."""
     count = drawn.shape[1]
     words = stream.words(labels, Use.NOISE, 3 * count)
-    # of the two numbers of a draw, 32 digits each
+    # 32 digits of each of the two numbers of a draw
     digits = np.ascontiguousarray(words[:, 2 * count :]).view(np.uint32)
     further = [stream.further(label) for label in labels]
     both, undecided = _quick(words[:, : 2 * count], digits, scale)

@@ -39,7 +39,7 @@ class Use(IntEnum):
 
 
 class Label(NamedTuple):
-    """The place of an answer in a run."""
+    """The position of an answer in a run."""
 
     round: int
     agent: int
@@ -51,16 +51,16 @@ class Stream:
     """The random words of a run: a separate ChaCha20 stream for every answer and use.
 
     **Guarantee.** ChaCha20 (RFC 8439) under keys of 256 bits, each derived by HKDF-Expand from the
-    key of the stream, the use, and the number of words of an answer. Under one of them the nonce of
-    96 bits encodes round, group of agents and place in the round, and every agent of the group has
-    as many consecutive blocks of 64 bytes as hold its words, so that no two answers share a block;
-    a group is so small that its blocks are fewer than 2^32. Without the key the words cannot be
-    told from independent uniform ones, under the usual assumptions on cipher and hash; every
-    statement about noise drawn from them is computational in this sense. The key comes from the
-    operating system (`Stream.fresh`), is shown by no `repr` and written to no file. A stream serves
-    one run (`claim`), and is neither copied nor pickled: a second run with its words would repeat
-    the noise of the first. The stream of a reproduction (`Stream.seeded`) has the same law and
-    hides nothing, since everybody can compute it.
+    key of the stream, the use, and the number of words of an answer. Under each key the nonce of 96
+    bits encodes round, group of agents and question within the round, and every agent of the group
+    has enough consecutive blocks of 64 bytes for its words, so that no two answers share a block; a
+    group is small enough to have fewer than 2^32 blocks. Without the key the words cannot be
+    distinguished from independent uniform ones, under the usual assumptions on cipher and hash;
+    every statement about noise drawn from them is computational in this sense. The key comes from
+    the operating system (`Stream.fresh`), is shown by no `repr` and written to no file. A stream
+    serves one run (`claim`), and is neither copied nor pickled: a second run with its words would
+    repeat the noise of the first. The stream of a reproduction (`Stream.seeded`) has the same law
+    and hides nothing, since anyone can compute it.
 
     `key`: 32 bytes, kept as `secret`; `dataclasses.replace` does not copy it.
     """
@@ -80,14 +80,14 @@ class Stream:
         """Reserve the stream for one run; raise `PrivacyError` if it is taken."""
         if not self._free.acquire(blocking=False):
             raise PrivacyError(
-                "this stream has served a run, and a second one would have the same noise, which "
-                "their difference tells; give every run a stream of its own (Stream.fresh())"
+                "this stream has served a run, and a second run would repeat its noise, which "
+                "their difference would reveal; give every run a new stream (Stream.fresh())"
             )
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise PrivacyError(
             "a stream is neither pickled nor copied: whoever has its key can subtract the noise, "
-            "and a copy would draw it again; give every run a stream of its own (Stream.fresh())"
+            "and a copy would repeat it; give every run a new stream (Stream.fresh())"
         )
 
     @classmethod
@@ -104,7 +104,7 @@ class Stream:
     def words(
         self, labels: Sequence[Label], use: Use, count: int, *, skip: int = 0
     ) -> UInt64[HostArray, "n count"]:
-        """Return words `skip` to `skip + count` of every label, a row a label.
+        """Return words `skip` to `skip + count` of every label, one row per label.
 
         All words are independent and uniform on 0..2^64 - 1. The key depends on `skip + count`, so
         calls with another total return other words.
@@ -143,7 +143,7 @@ class Stream:
 
 
 def _neighbours(labels: Sequence[Label], together: int) -> Iterator[tuple[int, int]]:
-    """Yield ranges of labels that differ only in the agent, consecutive within one group."""
+    """Yield ranges of labels that differ only in the agent, consecutively, within one group."""
     start = 0
     for place in range(1, len(labels) + 1):
         last = labels[place - 1]

@@ -37,9 +37,9 @@ class LaplaceAnswer(_NoisedAnswer):
     """An answer with Laplace noise; multiplier = scale b / sensitivity in the 1-norm."""
 
 
-# below this rate the accountant's grid would have to resolve losses finer than rounding
+# below this rate the accountant's grid would have to resolve losses smaller than rounding errors
 LEAST_RATE = 1e-9
-# up to here the delta set aside covers batches that overflow
+# up to this epsilon the delta set aside covers batches that overflow
 # (`taciturn.kernel.questions.sampling.poisson_draw`)
 MOST_EPSILON_OF_POISSON = 50.0
 
@@ -136,7 +136,7 @@ def sampled(event: Event, rate: float, size: int = 0) -> Event:
 
 @dataclass(frozen=True)
 class Spending:
-    """A total: (epsilon, delta), and mu where the law is exactly Gaussian (else None)."""
+    """A total cost: (epsilon, delta), and mu if the law is exactly Gaussian (else None)."""
 
     epsilon: float
     delta: float
@@ -157,9 +157,9 @@ def account(events: Sequence[tuple[Event, int]], *, delta: float, relation: Rela
 
     **Guarantee.** Answers compose adaptively: each multiplier is fixed in advance and holds at
     every query, so choosing queries from earlier answers changes nothing. The Gaussian case is
-    exact (`Ledger.mu_per_agent`), the rest an upper bound (`numerical.numerical_epsilon`).
-    Batches of a fixed size have Renyi bounds (`numerical.fixed_size_epsilon`). Sampling at rate 1,
-    or of all records, is no sampling.
+    exact (`Ledger.mu_per_agent`), the rest an upper bound (`numerical.numerical_epsilon`). Batches
+    of a fixed size have Renyi bounds (`numerical.fixed_size_epsilon`). Sampling at rate 1, or of
+    all records, counts as no sampling.
     """
     delta = checks.delta(delta)
     counts = merged(events)
@@ -181,7 +181,7 @@ def account(events: Sequence[tuple[Event, int]], *, delta: float, relation: Rela
 
 
 def merged(events: Sequence[tuple[Event, int]]) -> Counter[Event]:
-    """Return the count of each different event; sampling at rate 1 is dropped."""
+    """Return the count of each distinct event; sampling at rate 1 is dropped."""
     counts: Counter[Event] = Counter()
     for event, count in events:
         if not isinstance(event, Event):

@@ -1,4 +1,4 @@
-"""The certificate of a run: its figures, the legs that they follow from, and its sentences.
+"""The certificate of a run: its figures, the legs that imply them, and its sentences.
 
 Sentences are for readers: nothing is computed from them.
 """
@@ -26,7 +26,7 @@ from taciturn.kernel.privacy.terms import (
 
 DEALT = (
     "records were dealt to the agents by a secret draw: no observer, colluders included, sees a "
-    "dealt shard or learns which agent has a record; every agent's figure is the dearest agent's"
+    "dealt shard or learns which agent has a record; every agent has the costliest agent's figure"
 )
 REAL_NUMBERS = "holds for real numbers; what rounding adds to it is not known"
 SCOPE = "this run alone: every other run on the same records, earlier or later, adds to it"
@@ -48,12 +48,12 @@ class Certificate:
     - `per_agent_epsilon`, `per_agent_mu`: One entry per agent.
     - `attacker_tpr`: An upper bound on an attacker's true-positive rate at 1 % false positives.
     - `arithmetic`: Whether it holds for computed numbers, or for real numbers only.
-    - `legs`: What the figures follow from, one for each part of the records.
+    - `legs`: The ledgers that imply the figures, one leg for each part of the records.
     - `dealt`: Whether records were dealt to the agents at random.
     - `conditions`: What else must hold, for example that ranges were public.
     - `conditional`: Whether a condition is about facts that were computed from the records, or
       about the bound of a question that is not the library's.
-    - `reproduction`: Whether noise or division came from a given seed: then nothing is private.
+    - `reproduction`: Whether noise or division came from a given seed, so that nothing is private.
     """
 
     epsilon: float
@@ -88,7 +88,7 @@ class Certificate:
         return self.adjacency.describe()
 
     def under(self, conditions: Iterable[str], *, conditional: bool) -> Certificate:
-        """Return the certificate with further conditions; it stays conditional if it is."""
+        """Return the certificate with further conditions; a conditional one stays conditional."""
         stated = dict.fromkeys((*conditions, *self.conditions))
         return dataclasses.replace(
             self, conditions=tuple(stated), conditional=conditional or self.conditional
@@ -121,7 +121,7 @@ def lines_of(certificate: Certificate) -> list[str]:
             f"{head}epsilon = {math.ceil(it.epsilon * 1e4) / 1e4:.4f} at delta = "
             f"{it.delta:g}{law}, relation {it.relation}, unit {it.unit}"
         )
-    seeded = "the noise of a seed is rounded as it comes; without a seed, it "
+    seeded = "without a seed, it "
     persons = _persons(it)
     return [
         *([_REPRODUCTION] if it.reproduction else []),
@@ -168,19 +168,19 @@ def trust_of(legs: Sequence[Leg], terms: Terms, agents: int) -> str:
         if any(leg.ledger.sampled for leg in legs):
             trust = _not_credited("its batches are sampled")
         elif any(leg.ledger.inside is not None for leg in legs):
-            trust = _not_credited("its noise stands inside an objective")
+            trust = _not_credited("its noise is inside an objective")
     names = ", ".join(claims_of(legs))
     return f"{trust}; and the author of {names}, for the bound" if names else trust
 
 
 def trust_without_honest_agents(agents: int, colluders: int) -> str:
-    """Return what is taken on trust where all other agents may collude.
+    """Return what is taken on trust if all other agents may collude.
 
     **Guarantee.** The accountant counts on the noise of A - k agents (`Ledger.mu_per_agent`): for
     k >= A - 1 on the agent's own noise alone.
     """
     return _not_credited(
-        f"if {colluders} may collude, an agent among {agents} may face nobody else"
+        f"if {colluders} may collude, an agent among {agents} may have no honest peer"
     )
 
 
@@ -202,7 +202,7 @@ def conditions_of(legs: Sequence[Leg | ChoiceLeg], unit: Unit) -> tuple[str, ...
     asked, parts = [leg for leg in legs if isinstance(leg, Leg)], [leg.part for leg in legs]
     apart = (
         f"each {unit} is in one of the parts of the records ({', '.join(parts)}), by a draw that "
-        "sees none of them and stays secret, so that all together cost it no more than the dearest"
+        "reads none of them and stays secret, so that all cost it no more than the costliest"
     )
     claims = (
         f"no unit that is protected moves an answer by more than its bound, which rests on {name}: "

@@ -34,7 +34,7 @@ from taciturn.kernel.privacy.terms import (
 )
 from taciturn.typing import HostArray
 
-_A = 0.01  # false positives of the attacker
+_A = 0.01  # the attacker's false-positive rate
 # the relations and laws for which bounds and curves are derived
 _RELATIONS = (BoundedChange, ReplaceOne, TargetChange, ZeroOut)
 _LAWS = (mechanisms.Gaussian, mechanisms.Laplace, mechanisms.NoNoise)
@@ -47,7 +47,7 @@ class Composition:
     - `legs`: In the order in which their parts are first named.
     - `terms`: Neighbours, delta and observer of the whole.
     - `agents`: A, the number of agents.
-    - `joined`: Whether several runs are on one part: the common delta pays for the tests of each.
+    - `joined`: Whether several runs are on one part: one delta then pays for all of their tests.
     """
 
     legs: tuple[Leg | ChoiceLeg, ...]
@@ -63,8 +63,8 @@ class Composition:
     def certificate(self) -> Certificate:
         """Return the certificate of the legs together.
 
-        An agent's epsilon and mu are the largest of its legs'; overall they are those of the agent
-        with the largest, or of a person at several agents. mu is None where a leg has none.
+        An agent's epsilon and mu are the largest among its legs; the overall ones are those of the
+        costliest agent, or of a person at several agents. mu is None where a leg has none.
         """
         asked, delta = self.asked, self.terms.delta
         each, totals = zip(*(_cost_of(leg, self.terms) for leg in self.legs), strict=True)
@@ -108,7 +108,7 @@ class Composition:
         return self._dearest([_mus_of(leg, observer, self.terms) for leg in self.legs])
 
     def _dearest(self, costs: Sequence[HostArray]) -> HostArray:
-        """Return the largest cost of each agent, by the costs of its legs."""
+        """Return the largest cost of each agent over its legs."""
         largest = np.zeros(self.agents)
         for leg, cost in zip(self.legs, costs, strict=True):
             named = None if isinstance(leg, ChoiceLeg) else leg.agents
@@ -124,7 +124,7 @@ def compose(legs: Sequence[Leg | ChoiceLeg], terms: Terms) -> Composition:
     batches beyond epsilon 50; the epsilon of the terms is not used.
 
     Raises `InputError` if no leg asks all agents, there is no accountant for these answers, or legs
-    on one part are not Gaussian. `PrivacyError` if legs do not compose: they are about other
+    on one part are not Gaussian. Raises `PrivacyError` if legs do not compose: they are about other
     neighbours, records or agents, or for a weaker observer; a choice is about records that answer
     elsewhere; or a unit is in several parts.
 
@@ -139,10 +139,10 @@ def compose(legs: Sequence[Leg | ChoiceLeg], terms: Terms) -> Composition:
     record may be at any agent: the largest curve of an agent holds for all records
     (`taciturn.kernel.records.Draw`), and is the only one that is stated.
 
-    *One part.* Answers of several runs on the same records are answers of one run in sequence,
-    also if later runs are chosen by earlier answers: Gaussian ones compose exactly
-    (`Ledger.mu_per_agent`). Where answers differ in their number of entries, the largest is taken,
-    which makes neither a movement nor a correction of the arithmetic smaller.
+    *One part.* Answers of several runs on the same records are answers of one run in sequence, even
+    if later runs are chosen by earlier answers: Gaussian ones compose exactly
+    (`Ledger.mu_per_agent`). Where answers differ in their number of entries, the largest number is
+    used, which decreases neither a sensitivity nor a correction for arithmetic.
 
     *Disjoint parts.* If each leg is (epsilon, delta)-private, so are all together; their mu is the
     largest, and not the root of the sum of squares. For two parts, T asked before E (more follow by
@@ -163,13 +163,13 @@ def compose(legs: Sequence[Leg | ChoiceLeg], terms: Terms) -> Composition:
         P(S | D) = E_m N_m(S_m | D_E) <= E_m [e^eps N_m(S_m | D'_E) + delta]
                  = e^eps P(S | D') + delta,
 
-    where every N_m is (eps, delta)-private: the figures of the second leg hold at every query.
-    The same holds for the trade-off function of a test, and so for mu: given m, which carries
-    no information about r, the test is one of N_m, and a mean of errors over m at a level a in the
-    mean is no better than G_mu(a), which is convex. The same proof holds with r a person at one
+    where every N_m is (eps, delta)-private: the figures of the second leg hold at every query. The
+    same holds for the trade-off function of a test, and so for mu: given m, which carries no
+    information about r, the test is one of N_m, and its type-II error averaged over m, at mean
+    level a, is at least G_mu(a), since G_mu is convex. The same proof holds with r a person at one
     agent: all rows of a person are in one part (`taciturn.kernel.records.hold_out`). A person at
-    several agents is refused, since these divide independently; so are agents, who are in all
-    parts.
+    several agents is refused, since these divide independently; so is the unit agent, since an
+    agent is in all parts.
 
     The second leg's question may therefore be chosen adaptively, as long as the first leg reads no
     record of E, neither for a centre nor for any of several candidates.
@@ -185,8 +185,8 @@ def compose(legs: Sequence[Leg | ChoiceLeg], terms: Terms) -> Composition:
     counts = {len(leg.records) for leg in asked if leg.agents is None}
     if len(counts) != 1:
         raise InputError(
-            f"legs about all agents are of {sorted(counts)} agents; give at least one, and those "
-            "of the same"
+            f"legs about all agents have {sorted(counts)} agents; give at least one such leg, and "
+            "all with the same number"
         )
     (agents,), adjacency = counts, terms.adjacency
     for leg in asked:
@@ -194,7 +194,7 @@ def compose(legs: Sequence[Leg | ChoiceLeg], terms: Terms) -> Composition:
     if len(together) > 1 and (adjacency.unit == "agent" or adjacency.agents_per_person > 1):
         raise PrivacyError(
             "an agent has records in both parts, and so may a person at several agents, who divide "
-            "them on their own; protect records, or persons at one agent"
+            "them independently; protect records, or persons at one agent"
         )
     return Composition(together, terms, agents, joined=len(together) < len(legs))
 
@@ -256,14 +256,14 @@ def _check_leg(leg: Leg, first: Leg, terms: Terms, agents: int) -> None:
             f"the bounds of the {leg.part} part hold for other neighbours than those of the whole; "
             "plan all parts on the same terms"
         )
-    # an observer of all messages in an earlier leg also sees the messages behind a later sum
+    # an observer of all messages of the first leg also sees those behind a later sum
     if leg.observer not in {first.observer, Messages()} & {terms.observer, Messages()}:
         raise PrivacyError(
             f"the {leg.part} part was certified for a weaker observer; plan it again"
         )
     named = range(agents) if leg.agents is None else leg.agents
     if not all(one < other for one, other in itertools.pairwise((-1, *named, agents))):
-        raise PrivacyError(f"a leg is not about different ones of {agents} agents, in their order")
+        raise PrivacyError(f"a leg must name distinct agents of {agents}, in ascending order")
     if leg.dealt and adjacency.unit == "agent":
         raise InputError(
             "records without owners are dealt to the agents at random, so an agent's records have "
@@ -331,7 +331,7 @@ def _mus_of(leg: Leg | ChoiceLeg, observer: Observer, terms: Terms) -> HostArray
 
 
 def _cost_of_mus(mus: HostArray, delta: float, values: int = 0, finest: float = math.inf) -> Cost:
-    """Return the cost of Gaussian answers of so many values, at least `finest` lattice steps."""
+    """Return the cost of Gaussian answers; `finest` is the least scale, in lattice steps."""
     mu = float(np.max(mus, initial=0.0))
     rate_of = functools.partial(gaussian.true_positive_rate, mu)
     lattice: Any = {"values": values, "scale": finest}

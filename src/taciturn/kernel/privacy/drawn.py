@@ -6,7 +6,7 @@ r"""The test that the noise of a run must pass before anything is released, and 
     Laplace:   sum_i |z_i| ~ Gamma(n, 1),
 
 and the run is refused where the sum lies in either tail of its law at the level f of the run. Only
-whether it passed leaves the door.
+the verdict leaves the door.
 
 **What it costs.** Let M be a run without the test and M' the same with it. Whether noise passes
 depends on noise alone, so M' and M, driven by the same noise, differ with probability at most f, on
@@ -19,10 +19,11 @@ and M' is (epsilon, delta + (1 + e^epsilon) f)-private. This does not depend on 
 are, who makes them, or what was observed before: f is the probability that honest noise is refused
 anywhere. An attacker's true-positive rate at the level a becomes that of M at a + f, plus f.
 
-**The budget of f.** Every number in an agent's answers adds at most `PER_VALUE` / 2 to f, so that
-the values that a ledger counts, which add up over joined runs and in accounts, bound f for all of
-them. A certificate sets `SHARE` of its delta aside (`privacy.mechanisms`), and f of a plan is at
-most what this pays for at the epsilon of its certificate: with n the most values of an agent
+**The budget of f.** Every number in an agent's answers adds at most `PER_VALUE` / 2 to f, so that a
+ledger's count of values, which adds up over joined runs and in accounts, bounds f for all of them.
+A certificate sets `SHARE` of its delta aside (`privacy.mechanisms`), and the f of a plan is at most
+what this pays for at the epsilon of its certificate: with n the largest number of values of an
+agent,
 
     f = min(n PER_VALUE / 2, SHARE delta / (1 + e^epsilon)).
 
@@ -71,7 +72,7 @@ _MOST_EXPONENT = 700.0
 
 @dataclass(frozen=True)
 class Drawn:
-    """The test statistic of some noise. It reveals something of the answers: no run returns it.
+    """The test statistic of some noise. It reveals something about the answers: no run returns it.
 
     `total`: the sum of squares (Laplace: of absolute values) of the noise over its scale in the
     ledger. `count`: the number of terms.

@@ -51,8 +51,8 @@ def epsilon_of(delta: float, mu: Real) -> Real:
     Raises `InputError` if delta is not above 0 and below 1, or mu is negative or NaN.
 
     **Guarantee.** delta(epsilon; mu) falls in epsilon and is at most Phi(mu/2 - epsilon/mu), so
-    epsilon = mu (mu/2 - Phi^-1(delta)) is large enough; bisection keeps that property at the
-    upper end, which is the end returned.
+    epsilon = mu (mu/2 - Phi^-1(delta)) is large enough; bisection keeps that property at the upper
+    end, which is returned.
     """
     delta = checks.delta(delta)
     size = _not_negative("mu", mu)
@@ -83,7 +83,7 @@ def true_positive_rate(mu: Real, false_positive_rate: float) -> Real:
 def _delta(epsilon: Values, mu: Values) -> HostArray:
     """Return the curve, rounded up by more than the error of its terms in double precision.
 
-    They cancel where mu is tiny: the difference of their logarithms may be 1e-9 of these.
+    The terms cancel where mu is tiny: their logarithms may differ by a relative 1e-9.
     """
     with np.errstate(all="ignore"):
         near, far = mu / 2 - epsilon / mu, mu / 2 + epsilon / mu

@@ -1,11 +1,11 @@
 """The ledger, with one entry for every answer that an agent gives, and legs.
 
-A leg is the ledger of one part of the records, with all that a verifier needs to compute its cost;
-`taciturn.kernel.privacy.compose` computes what legs cost together.
+A leg is the ledger of one part of the records, with everything that a verifier needs to compute its
+cost; `taciturn.kernel.privacy.compose` computes the total cost of legs.
 
 A method asks every agent the same question in every round, so a hundred thousand agents and two
-hundred rounds hold a hundred thousand different numbers and not twenty million. An array of shape
-(A, T, E) is kept as a view of its different entries, with stride 0 where it repeats them.
+hundred rounds have a hundred thousand distinct numbers, not twenty million. An array of shape
+(A, T, E) is kept as a view of its distinct entries, with stride 0 along axes that repeat them.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def folded(values: np.ndarray[Any, np.dtype[Number]]) -> np.ndarray[Any, np.dtyp
 
 
 def thin(values: np.ndarray[Any, np.dtype[Number]]) -> np.ndarray[Any, np.dtype[Number]]:
-    """Return the entries that a view repeats: length 1 along axes of stride 0."""
+    """Return a view without its repetitions: of length 1 along axes of stride 0."""
     return values[tuple(slice(0, 1) if step == 0 else slice(None) for step in values.strides)]
 
 
@@ -51,7 +51,7 @@ class Inside:
     output_ratio: Float[HostArray, " A"]
 
     def event(self, multiplier: float, agent: int) -> PerturbedAnswer:
-        """Return one agent's answer at a multiplier, for the accountant."""
+        """Return the event of one agent's answer at this multiplier, for the accountant."""
         return PerturbedAnswer(
             multiplier, float(self.jacobian[agent]), float(self.output_ratio[agent])
         )
@@ -73,7 +73,7 @@ class Ledger:
     Raises `InputError` for wrong shapes or types; `PrivacyError` if at a question the sensitivity,
     scale or step is NaN or negative, scale or step is infinite, or the rate is not in (0, 1].
 
-    - `kind`: The number of the question; -1 where there was none, and other entries are ignored.
+    - `kind`: The number of the question; -1 where there was none: other arrays are ignored there.
     - `sensitivity`: How far one unit can move the answer, in the mechanism's norm; infinity if
       unbounded.
     - `scale`: Scale of the noise, in the same units; 0 for `NoNoise`.
@@ -112,7 +112,7 @@ class Ledger:
         self._check_entries()
 
     def __eq__(self, other: object) -> bool:
-        """Return whether all that a certificate follows from is equal."""
+        """Return whether everything that determines a certificate is equal."""
         if not isinstance(other, Ledger) or self is other:
             return self is other
         one, its = ([b.kind, *(getattr(b, name) for name in _NUMBERS)] for b in (self, other))
@@ -274,7 +274,7 @@ class Ledger:
 
         **Guarantee.** Agents draw noise independently, so Gaussian answers of several compose like
         those of one. In a sum their changes add up, by the triangle inequality. Any k agents may
-        collude, those with the unit included, but not all: then nothing is left to hide.
+        collude, those with the unit included, but not all agents: then no noise would remain.
         """
         most, each = min(agents, self.kind.shape[0]), self.mu_per_agent(observer)
         if not isinstance(observer, Sum):
@@ -291,14 +291,14 @@ class Ledger:
     def _check_one_lattice(self) -> None:
         """Raise `PrivacyError` unless the answers of a sum are on one lattice.
 
-        Digits of a sum below the coarser of two steps come from the agent with the finer one alone.
+        Digits of a sum below the coarser of two steps come only from the agent with the finer step.
         """
         step, asked = np.broadcast_arrays(thin(self.step), self._asked)
         most = np.max(np.where(asked, step, 0.0), axis=0)
         if not np.array_equal(most, np.min(np.where(asked, step, most), axis=0)):
             raise PrivacyError(
-                "answers that are added up stand on lattices of different steps, so that their sum "
-                "tells of the agent with the finest; plan again"
+                "answers that are added up are on lattices of different steps, so that their sum "
+                "reveals digits of the agent with the finest; plan again"
             )
 
     def events_by_agent(self) -> tuple[tuple[tuple[Event, int], ...], ...]:
@@ -381,8 +381,8 @@ def _honest_variance(variance: HostArray, colluders: int) -> HostArray:
     """Return an agent's variance plus the others' without the k largest of those, (A, T, E).
 
     With v the (k+1)-th largest variance of a slot, R the sum of all smaller ones and s^2 the
-    agent's, it is R + max(s^2, v): for an agent among the k+1 largest, R and s^2; for any other, v
-    is the largest honest one and s^2 is part of R. No subtraction can cancel.
+    agent's, this is R + max(s^2, v): for an agent among the k+1 largest, R and s^2; for any other,
+    v is the largest honest one and s^2 is part of R. No subtraction can cancel.
     """
     agents = variance.shape[0]
     if colluders >= agents - 1:
@@ -393,7 +393,7 @@ def _honest_variance(variance: HostArray, colluders: int) -> HostArray:
 
 
 def _root_of_squares(ratios: HostArray) -> HostArray:
-    # some agents at a time, since axes of stride 0 are copied out here
+    # in blocks of agents, since axes of stride 0 are expanded here
     several = range(0, max(len(ratios), 1), _AGENTS_AT_ONCE)
     parts = (np.ascontiguousarray(ratios[start : start + _AGENTS_AT_ONCE]) for start in several)
     with np.errstate(over="ignore"):
@@ -410,7 +410,7 @@ def _read_only(values: HostArray) -> HostArray:
 class Leg:
     """The answers of some agents about one part of their records.
 
-    Raises `PrivacyError` unless ledger, agents and records are of as many agents.
+    Raises `PrivacyError` unless ledger, agents and records have equally many agents.
 
     - `part`: The name of the part: "training" or "held out".
     - `agents`: The agents by their numbers in the run, in the order of the ledger; None for all.
@@ -420,7 +420,7 @@ class Leg:
     - `observer`: The observer of the accounting: of all messages, or of a sum.
     - `adjacency`: The neighbours for which the sensitivities of the ledger hold.
     - `dealt`: Whether the records were dealt to the agents by a secret draw.
-    - `trust`: What hides the messages that the observer does not see; None for `observer.trust`.
+    - `trust`: What hides the messages from the observer; None for `observer.trust`.
     - `exact`: Whether the bounds hold for the answers that a machine computes.
     """
 

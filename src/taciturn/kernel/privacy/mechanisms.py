@@ -3,7 +3,7 @@ r"""Noise on a lattice: its law, and its cost beyond the privacy curve of real-v
 An answer is rounded to whole numbers of a step h, and its noise is a whole number of steps, of the
 discrete Gaussian law of scale s = sigma / h, or the discrete Laplace law of scale t = b / h. Under
 *rounded* real noise the noised answer would be a function of the plain mechanism on the rounded
-answer, and the curve of that would hold as it is. So the discrete law p_d is compared with the
+answer, whose privacy curve would hold unchanged. So the discrete law p_d is compared with the
 rounded one, p_r.
 
 **The ratio.** p_d(x) = exp(-x^2 / (2 s^2)) / Z with Z = s sqrt(2 pi) (1 + theta) and 0 <= theta <=
@@ -14,14 +14,14 @@ with y = x / (2 s^2). Hence
 
     -1 / (24 s^2)  <=  log(p_r / p_d)  <=  (x / s)^2 / (24 s^2) + 3 exp(-2 pi^2 s^2).
 
-**Composition.** Let D, D' be neighbours, E an event of all answers, n how many numbers the agent
-that differs gives, and s the least scale. Whatever queries follow from, ratios multiply along a
+**Composition.** Let D, D' be neighbours, E an event of all answers, n the number of values that the
+differing agent answers, and s the least scale. However queries are chosen, ratios multiply along a
 history, so P_d(E | D) <= e^eta1 P_r(E | D) with eta1 = n / (24 s^2). Let G be the histories with
-sum (x / s)^2 <= n kappa under D': there P_r <= e^eta2 P_d, eta2 = n kappa / (24 s^2) +
-3 n exp(-2 pi^2 s^2). With x = round(s g), |x / s| <= |g| + 1 / (2 s), and sum g^2 <= n +
-2 sqrt(n tau) + 2 tau but with probability e^-tau (Laurent and Massart 2000): kappa =
-(sqrt(1 + 2 sqrt(tau / n) + 2 tau / n) + 1 / (2 s))^2 leaves P_r(not G | D') <= e^-tau. Where the
-plain mechanism is (e, d)-private,
+sum (x / s)^2 <= n kappa under D': there P_r <= e^eta2 P_d, eta2 = n kappa / (24 s^2) + 3 n
+exp(-2 pi^2 s^2). With x = round(s g), |x / s| <= |g| + 1 / (2 s), and sum g^2 <= n + 2 sqrt(n tau)
++ 2 tau except with probability e^-tau (Laurent and Massart 2000): kappa = (sqrt(1 + 2 sqrt(tau / n)
++ 2 tau / n) + 1 / (2 s))^2 leaves P_r(not G | D') <= e^-tau. Where the plain mechanism is
+(e, d)-private,
 
     P_d(E | D) <= e^eta1 (e^e P_r(E | D') + d)
                <= e^eta1 (e^(e + eta2) P_d(E | D') + e^(e - tau) + d),
@@ -32,20 +32,20 @@ the curve is Gaussian: on sampled batches it is that of the sampled mechanism, g
 **Laplace.** With u = 1 / (2 t), p_d(x) = tanh(u) e^(-|x| / t), and p_r(x) = sinh(u) e^(-|x| / t)
 but p_r(0) = 1 - e^-u. So p_r / p_d is cosh(u) <= e^(u^2 / 2), and at 0 between e^(-u / 2) and 1:
 P_r <= e^eta2 P_d with eta2 = n u^2 / 2, and P_d <= e^eta1 P_r with eta1 = k u / 2 on histories with
-at most k zeros of the noise. More have, since p_d(0) <= u, probability at most (e n u / k)^k: k is
-such that this is at most e^-100. That makes (e + eta1 + eta2, e^eta1 d + e^-100)-privacy.
+at most k zeros of the noise. Since p_d(0) <= u, more zeros have probability at most (e n u / k)^k:
+k is such that this is at most e^-100. This gives (e + eta1 + eta2, e^eta1 d + e^-100)-privacy.
 
-**Sums.** Where agents' noises stand on one lattice, the sum of discrete Gaussians differs from the
-one of the joint variance by |log ratio| <= 5 sum_j exp(-2 pi^2 / (S_j^-2 + s_(j+1)^-2)), S_j^2 the
-sum of the first j squared scales: 0 to any precision from s = 8 on. Then the above holds with the
-scale of the sum, and all the more with the least of one agent.
+**Sums.** If agents' noises are on one lattice, the sum of discrete Gaussians differs from the one
+of the joint variance by |log ratio| <= 5 sum_j exp(-2 pi^2 / (S_j^-2 + s_(j+1)^-2)), S_j^2 the sum
+of the first j squared scales: 0 to any precision from s = 8 on. Then the above holds with the scale
+of the sum, hence also with the least scale of an agent.
 
 **The step.** An answer is divided by public numbers, in at most three roundings of 2^-53, then
-rounded to a whole number of steps, of which at most 2^51 are used. So what is rounded differs from
-the real number by at most 1/2 + 3/8 steps, and two answers that differ by v differ by at most
-v + 2 h in every entry afterwards: by 2 h sqrt(d) more in Euclidean norm, 2 h d in the 1-norm
-(`lattice_width`). On a Poisson batch an answer is compared with that of a batch without the record,
-and two such differences make the sensitivity: twice as much (`Ledger.moves`).
+rounded to a whole number of steps, at most 2^51. So the rounded answer differs from the real number
+by at most 1/2 + 3/8 steps, and two answers that differ by v differ by at most v + 2 h in every
+entry afterwards: by 2 h sqrt(d) more in Euclidean norm, 2 h d in the 1-norm (`lattice_width`). On a
+Poisson batch an answer is compared with that of a batch without the record, and the sensitivity
+consists of two such differences: twice as much (`Ledger.moves`).
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Mechanism(eqx.Module):
     def integers(
         self, stream: Stream, labels: Sequence[Label], count: int, scale: float
     ) -> Int64[HostArray, "n count"]:
-        """Return noise in steps of a lattice, a row for every label, from its exact discrete law.
+        """Return noise in steps of a lattice, one row per label, from its exact discrete law.
 
         `scale`: in steps, from 1 to 2^40.
         """
@@ -173,7 +173,7 @@ LEAST_SCALE = 2.0**24
 
 
 def lattice_width(values: int, norm: Norm) -> float:
-    """Return the size of an answer of `values` entries, all 1: sqrt(d) or d."""
+    """Return the norm of an answer of `values` entries, all 1: sqrt(d) or d."""
     return float(values) if norm == "l1" else math.sqrt(values)
 
 
@@ -224,8 +224,8 @@ def lattice_epsilon(
     Infinity where the lattice is too coarse for the correction, or delta is below e^-98.
 
     `epsilon_of`: the epsilon at a delta of the same answers under rounded noise, of one or several
-    agents. `values`: n, the most numbers that an agent gives in all. `scale`: s or t, their least
-    noise scale, in steps of the lattice.
+    agents. `values`: n, the largest number of values that an agent answers in all. `scale`: s or t,
+    their least noise scale, in steps of the lattice.
 
     **Guarantee.** The inequalities of this module, with delta less `SHARE` of it, which the test of
     the noise costs at most (`taciturn.kernel.privacy.drawn`): at e = `epsilon_of(d)` with d =

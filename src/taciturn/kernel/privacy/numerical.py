@@ -1,4 +1,4 @@
-"""Accountants for answers without a mu: privacy-loss distributions, and Renyi for fixed sizes.
+"""Accountants for answers without a mu: privacy-loss distributions; Renyi for fixed sizes.
 
 The arithmetic is that of `dp_accounting`; the worst pair of distributions, the grid and the
 allowance for rounding are derived here.
@@ -37,7 +37,7 @@ _FINEST_DEFAULT = 1e-4
 _STEP_PER_SPREAD = 0.01
 _POINTS_OF_ONE = 1e5
 _POINTS_OF_ALL = 2e6
-# beyond this the convolutions take minutes, and no bound is computed
+# above this many answers the convolutions take minutes, and no bound is computed
 _MOST_ANSWERS = 10**8
 # rounding of the Fourier transforms, per composed answer: the worst error measured against the
 # closed form over 100 to 100,000 answers was 2.3e-17 of probability per answer
@@ -102,7 +102,7 @@ def numerical_epsilon(counts: Mapping[Event, int], delta: float, relation: Relat
 
 
 def _grid(counts: Mapping[Event, int]) -> float:
-    """Return a step that is fine against the spread of losses, yet coarse enough for memory.
+    """Return a step that is small relative to the spread of losses, yet fits in memory.
 
     It affects the tightness of the bound, not its validity.
     """

@@ -60,7 +60,7 @@ class ReplaceOne(Relation):
 @final
 @dataclass(frozen=True)
 class ZeroOut(Relation):
-    """Add or remove with public counts: a unit's contribution is set to zero, the count stays."""
+    """Add or remove, with public counts: a unit's contribution is set to zero; its count stays."""
 
     name: ClassVar[str] = "zero_out"
 
@@ -103,8 +103,7 @@ class BoundedChange(Relation):
 class TargetChange(Relation):
     """The target of one record moves by at most `beta` (in its units); features are public.
 
-    Features are not protected under this relation. `target` describes the target in the
-    certificate.
+    `target` describes the target in the certificate.
     """
 
     name: ClassVar[str] = "target_change"
@@ -130,7 +129,7 @@ class Adjacency:
 
     **Guarantee.** The number of places is public, so data sets that differ in one person differ in
     at most K places of one agent, or of each of M: a place is replaced, filled or emptied. Answers
-    do not depend on the order of records, so an answer changes by at most what K records change
+    do not depend on the order of records, so an answer changes by at most what K records can change
     together (`changed`). If a person is at several agents, all of their answers change: under
     `Messages` their noises are independent and :math:`\mu^2 = \sum_i \mu_i^2`; under `Sum` the
     changes add up, :math:`\sum_i \Delta_i / S` (`Ledger.mu_across`).
@@ -164,7 +163,7 @@ class Adjacency:
             return
         if self.rows_per_person is None:
             raise InputError(
-                "how many rows a person has at most is not given, and it decides the noise; give "
+                "the most rows per person, which determines the noise, is not given; give "
                 "rows_per_person"
             )
         for name in ("rows_per_person", "agents_per_person"):
@@ -222,8 +221,8 @@ class Sum:
         """What the guarantee takes on trust."""
         return (
             "secure aggregation: only the sum over all agents leaves the protocol; every agent "
-            f"adds its own noise honestly, and at most {self.colluders} of them tell the observer "
-            "theirs (a participant knows its own noise, so colluders=1 covers a curious "
+            f"adds its own noise honestly, and at most {self.colluders} of them reveal it to the "
+            "observer (a participant knows its own noise, so colluders=1 covers a curious "
             "participant)"
         )
 
@@ -240,8 +239,8 @@ class Terms:
     """A total budget, a neighbouring relation and an observer.
 
     `epsilon`, `delta`: the budget of the whole run; an infinite `epsilon` means no noise, and a
-    certificate of no privacy. `adjacency` and `observer` default to the strongest protection of a
-    record: it is replaced by any other, and every message is read.
+    certificate that states no privacy. `adjacency` and `observer` default to the strongest
+    protection of a record: it is replaced by any other, and every message is read.
     """
 
     epsilon: float
@@ -272,7 +271,7 @@ class SensitivityBound:
     - `value`: Shape (A, T, E), float64, in the units of the answer; infinity means "not bounded".
     - `norm`: The norm of the change.
     - `adjacency`: The relation and unit for which it holds.
-    - `derivation`: Its derivation in words and formulas.
+    - `derivation`: Its derivation, in words and formulas.
     """
 
     value: Float[HostArray, "A T E"]

@@ -1,9 +1,9 @@
 r"""The sensitivity bound of every kind of question, from its facts alone.
 
-The facts are those that a certificate states of a question (docs/reference/certificate.md), so the
-noise is scaled by the facts in the certificate. The function of each kind derives its bound.
-Throughout, agent i has m_i records, a public number, of which k_i change together
-(`Adjacency.changed`): 1 for the unit record, m_i for the unit agent, at most K for a person.
+The facts are those that a certificate states about a question (docs/reference/certificate.md), so
+they determine the scale of the noise. The function of each kind derives its bound. Throughout,
+agent i has m_i records, a public number, of which k_i change together (`Adjacency.changed`): 1 for
+the unit record, m_i for the unit agent, at most K for a person.
 
 Bounds that a question enforces, and its rounding, are derived with the question.
 """
@@ -45,12 +45,12 @@ def bound_of(
 ) -> SensitivityBound:
     """Return how far one unit moves an answer of a question with these facts, `(A, 1, 1)`.
 
-    Of the public facts `spec` only the counts and the number of entries of the model matter. Raises
-    `InputError` for a kind without a rule.
+    Only the counts and the number of entries of the model are used from `spec`. Raises `InputError`
+    for a kind without a rule.
 
     **Guarantee.** The bound holds at every query and on every batch: queries follow from earlier
-    answers. The function of a kind derives it for an answer about all records. From it follow, as
-    the facts and the sampling require:
+    answers. The function of a kind derives it for an answer about all records. As the facts and the
+    sampling require, it is then adjusted:
 
     *Batches.* A sum over a batch is divided by its expected size, q m_i or b, a public number (the
     size of a Poisson batch is private, and never used), so on any one batch the answer moves by
@@ -103,7 +103,7 @@ def mean(facts: Facts, spec: Spec, adjacency: Adjacency, norm: Norm) -> Derived:
     would be sharper). For the 1-norm, |v|_1 <= sqrt(D) |v|_2 by Cauchy and Schwarz. The bound holds
     at every query, so it holds for queries chosen after earlier answers.
 
-    *Inside an objective* (kind `perturbed`). Noise stands beside the gradient, whose bound this is.
+    *Inside an objective* (kind `perturbed`). Noise is added to the gradient, whose bound this is.
     """
     factor, size = 2.0, "2c"
     change = "one contribution g becomes g', |g - g'| <= |g| + |g'| <= 2c"
@@ -136,11 +136,11 @@ def moments(facts: Facts, spec: Spec, adjacency: Adjacency, norm: Norm) -> Deriv
 
         Delta_i = sqrt(2) (R^2 + Y^2 / 2) / m_i   if Y <= sqrt(2) R,     2 R Y / m_i   otherwise,
 
-    where bounding the two parts apart would give sqrt(2 R^4 + 4 R^2 Y^2) / m_i, at R = Y 15 % more.
-    Zeroing a record moves it by |(xx', xy)| / m_i <= R sqrt(R^2 + Y^2) / m_i. If several records
-    may change, it is k_i times that, by the triangle inequality. A bounded change is a special case
-    of replacing; so is a place that is filled or emptied, since R sqrt(R^2 + Y^2) is the smaller
-    bound. In the 1-norm each is the root of the number of entries times as large.
+    where bounding the two parts separately would give sqrt(2 R^4 + 4 R^2 Y^2) / m_i, 15 % more at R
+    = Y. Zeroing a record moves it by |(xx', xy)| / m_i <= R sqrt(R^2 + Y^2) / m_i. If several
+    records may change, it is k_i times that, by the triangle inequality. A bounded change is a
+    special case of replacing; so is a place that is filled or emptied, since R sqrt(R^2 + Y^2) is
+    the smaller bound. In the 1-norm each is multiplied by the square root of the number of entries.
     """
     r, y = facts["row"], facts["target"]
     if isinstance(adjacency.relation, ZeroOut):
@@ -172,15 +172,16 @@ def sums(facts: Facts, spec: Spec, adjacency: Adjacency, norm: Norm) -> Derived:
 
     **Guarantee.** A term is a function of its record and the public model alone. *Tally:* a term is
     the indicator e_c of one cell; replacing it moves the sum by e_c - e_c', of norm sqrt(2) (2 in
-    the 1-norm), setting it to zero by 1. Counts of labels, of predictions and of bins apart would
-    move several indicators at once. *Errors:* a vector of [0, 1]^3 moves, replaced or set to zero,
-    by at most sqrt(3) (3), which a change from 0 to 1 attains. If several terms may change, it is
-    as many times that, by the triangle inequality.
+    the 1-norm), setting it to zero by 1. Separate counts of labels, predictions and bins would move
+    several indicators at once. *Errors:* a vector of [0, 1]^3 moves, replaced or set to zero, by at
+    most sqrt(3) (3), which a change from 0 to 1 attains. If several terms may change, it is as many
+    times that, by the triangle inequality.
 
     *Persons.* With `rows_per_person` a person adds the mean of these vectors over its rows: shares
     of cells p >= 0 with sum at most 1, or a vector of [0, 1]^3 again. Whatever its rows are
-    replaced by, |p - p'|^2 <= |p|^2 + |p'|^2 <= 2, so all of them together move the answer by what
-    one record moves it, and setting them to zero by |p| <= 1. One row of several moves p by less.
+    replaced by, |p - p'|^2 <= |p|^2 + |p'|^2 <= 2, so all of them together move the answer no
+    further than one record does; setting them to zero moves it by |p| <= 1. One row of several
+    moves p by less.
     """
     errors, l1 = facts["kind"] == "errors", norm == "l1"
     zero_out = isinstance(adjacency.relation, ZeroOut)
@@ -190,7 +191,7 @@ def sums(facts: Facts, spec: Spec, adjacency: Adjacency, norm: Norm) -> Derived:
     if each is not None:
         if adjacency.unit == "person" and adjacency.rows_per_person != each:
             raise InputError(
-                f"a sum over persons with {each} places each says nothing of persons with "
+                f"a sum over persons with {each} places each has no bound for persons with "
                 f"{adjacency.rows_per_person}; give both the same number"
             )
         persons = tuple(math.ceil(count / each) for count in spec.counts)
@@ -211,11 +212,11 @@ def targets(facts: Facts, spec: Spec, adjacency: Adjacency, norm: Norm) -> Deriv
 
     **Guarantee.** If y_k moves by at most beta, coordinate k of the answer moves by as much and no
     other does, whatever the query: beta in either norm; if c targets move, sqrt(c) beta in
-    Euclidean norm and c beta in the 1-norm. All of it is reached. *Steps:* units have as many
-    targets in each of S blocks of `targets` places, so c = k_i / S coordinates move in the answer
-    about one block; what moves at other steps is in the answers about them, which are answers of
-    their own in the ledger. For a unit whose targets cannot lie so (k_i is no multiple of S), all
-    of them count as standing in the block that is asked for.
+    Euclidean norm and c beta in the 1-norm. The bounds are attained. *Steps:* units have equally
+    many targets in each of S blocks of `targets` places, so c = k_i / S coordinates move in the
+    answer about one block; changes at other steps are in the answers about those, which have their
+    own ledger entries. For a unit that cannot be laid out so (k_i is not a multiple of S), all of
+    its targets are taken to be in the requested block.
     """
     steps, changed = facts["steps"], adjacency.changed(spec.counts)
     moved = np.where(changed % steps == 0, changed / steps, np.minimum(changed, facts["targets"]))
@@ -225,11 +226,11 @@ def targets(facts: Facts, spec: Spec, adjacency: Adjacency, norm: Norm) -> Deriv
 
 
 def target_sums(facts: Facts, spec: Spec, adjacency: Adjacency, norm: Norm) -> Derived:
-    """Return the bound of sum_j x_j y_j, |x_j| <= R and |y_j| <= Y, beside public features.
+    """Return the bound of sum_j x_j y_j, |x_j| <= R and |y_j| <= Y, with public features.
 
     **Guarantee.** If y_k moves by at most beta, the answer moves by beta |x_k|: at most beta R in
-    Euclidean norm, beta R sqrt(D) in the 1-norm; k_i times that if several move. Reached by the
-    longest row. (For the sum of squares without the half, Ryu and Kim's (6.1), both gradient and
+    Euclidean norm, beta R sqrt(D) in the 1-norm; k_i times that if several move. The longest row
+    attains it. (For the sum of squares without the half, Ryu and Kim's (6.1), both gradient and
     bound are twice that; a published 2 beta leaves out |x_k|.) The sum over m_i targets is wrong by
     at most (m_i + 2) 2^-53 m_i R Y: twice that is in the bound.
     """

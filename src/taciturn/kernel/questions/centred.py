@@ -57,7 +57,7 @@ class Around(NamedTuple):
 class RowMean(Question):
     """The mean of an agent's rows, whatever the query, in the shape of the model.
 
-    Of several columns (`outputs`; None for a vector) it is the first, and the others are 0.
+    With several columns (`outputs`; None for a vector) it is the first, and the others are 0.
 
     **Guarantee.** |x_j| <= R is enforced when shards are packed: a `mean` with C = 1
     (`taciturn.kernel.questions.bounds.mean`). The sum is exact (`taciturn.kernel.questions.sums`).
@@ -67,7 +67,7 @@ class RowMean(Question):
     outputs: int | None = eqx.field(static=True, default=None)
 
     def exact(self, shard: Shard, count: Count, query: object) -> Answer:
-        """Return the mean, and zeros beside it."""
+        """Return the mean, with columns of zeros."""
         del query
         mean = record_sum(shard, jnp.ones_like(shard.mask), 1.0) / count
         if self.outputs is None:
@@ -75,7 +75,7 @@ class RowMean(Question):
         return jnp.zeros((len(mean), self.outputs), mean.dtype).at[:, 0].set(mean)
 
     def facts(self, spec: Spec) -> dict[str, Any]:
-        """Return those of a mean: 1 and R."""
+        """Return the facts of a mean: 1 and R."""
         return {"kind": "mean", "coefficient": 1.0, "row": spec.record_norm}
 
 
@@ -108,7 +108,7 @@ class Recentred(Question):
         x~_j = ((x_j - c) / n_j, kappa),        |x~_j| <= sqrt(1 + kappa^2).
 
     **Guarantee.** x~_j is a function of one record and of the public c, so two data sets that
-    differ in one record still do around every c, and an absent record has the row 0. The norm of
+    differ in one record still do so around every c, and an absent record has the row 0. The norm of
     x~_j is bounded for every record and centre, so the bound of the inner question, derived from
     that norm, holds.
 
@@ -137,7 +137,7 @@ class Recentred(Question):
             raise InputError("no target is protected around a centre; ask it of packed rows")
         if not self.inner.noise.adds:
             raise InputError(
-                f"the noise of {type(self.inner).__name__} stands inside what is minimised, and "
+                f"the noise of {type(self.inner).__name__} is inside what is minimised, and "
                 "its law is derived for packed rows; leave the centre out, or use pvp"
             )
 
@@ -158,7 +158,7 @@ class Recentred(Question):
 
     @property
     def assumptions(self) -> Assumptions:
-        """Loss and rho of the inner question; the norm is that of packed rows."""
+        """The loss and rho of the inner question, and the norm of packed rows."""
         inner = self.inner.assumptions
         return Assumptions(inner.loss, record_norm=self.record_norm, rho=inner.rho)
 
@@ -200,20 +200,20 @@ class Recentred(Question):
         return rows.astype(shard.features.dtype)
 
     def facts(self, spec: Spec) -> dict[str, Any]:
-        """Return those of the inner question on rows of the norm sqrt(1 + kappa^2)."""
+        """Return the facts of the inner question on rows of norm sqrt(1 + kappa^2)."""
         if isinstance(self.inner, Question):
             return self.inner.facts(around(spec, self.row_norm))
         return {"kind": "claimed"}
 
     def bound(self, spec: Spec, adjacency: Adjacency, *, norm: Norm) -> SensitivityBound:
-        """Return that of the inner question on rows of that norm."""
+        """Return the bound of the inner question on rows of that norm."""
         if isinstance(self.inner, Question):
             return super().bound(spec, adjacency, norm=norm)
         return self.inner.bound(around(spec, self.row_norm), adjacency, norm=norm)
 
 
 def is_full_batch(gradient: Gradient) -> bool:
-    """Return whether a gradient is one of all records, at one point."""
+    """Return whether a gradient is that of all records, at one point."""
     return type(gradient.sampling) is AllRecords and gradient.spread is None
 
 
@@ -289,7 +289,7 @@ class CentredGradient(Recentred):
         return jnp.maximum(distance, NEAREST * self.record_norm)
 
     def facts(self, spec: Spec) -> dict[str, Any]:
-        """Return those of a mean, widened for rounding."""
+        """Return the facts of a mean, widened for rounding."""
         if spec.shape[0] > _MOST_COLUMNS:
             raise InputError(
                 f"there are {spec.shape[0]} columns; products with a centre are exact in at most "

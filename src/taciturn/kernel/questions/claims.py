@@ -46,9 +46,9 @@ def from_library(kind: type) -> bool:
 
 
 def _written_here(value: Any) -> bool:
-    """Return whether an attribute of a class is no function, or one of this library.
+    """Return whether an attribute of a class is either not a function or one of this library.
 
-    All wrappers of a function must be known, too: another one may do anything.
+    All wrappers of a function must be known, too: an unknown one may do anything.
     """
     if isinstance(value, type):
         return from_library(value)
@@ -68,7 +68,7 @@ def _written_here(value: Any) -> bool:
     return _room(value) in _ROOMS
 
 
-# packages of functions (data classes generate some), and of wrappers that compile or check types
+# packages whose functions (data classes generate some) and whose type-checking wrappers are known
 _ROOMS, _CHECKERS = (_OURS, "dataclasses"), ("jaxtyping", "beartype")
 _COMPILED = type(jax.jit(lambda: None))
 
@@ -154,10 +154,10 @@ def coefficients(
     **Guarantee.** A record's coefficient is a function of its margins and target alone, for any
     loss: a custom one is traced on a single record, its operations are checked and then mapped over
     records, so that it can neither combine two records nor remember one. Values that are not finite
-    count as 0, and clipping comes last (`clip_coefficient`). In a gathered batch a record may be in
-    another slot than its neighbour's, where vectorised code could give other last bits, and a loss
-    with jumps another coefficient: with `alone` each is computed by the same scalar code, one after
-    another. (Losses of the library are smooth: `taciturn.kernel.records.grid.gathering_slack`
+    count as 0, and clipping comes last (`clip_coefficient`). In a gathered batch of a neighbouring
+    data set a record may be in another slot, where vectorised code could give other last bits, and
+    a loss with jumps another coefficient: with `alone` the same scalar code computes each, one
+    after another. (Losses of the library are smooth: `taciturn.kernel.records.grid.gathering_slack`
     bounds this effect.)
     """
     if not custom_classes(loss):
@@ -185,14 +185,14 @@ def coefficients(
     return clip_coefficient(found, bound)
 
 
-# parts of the names of operations that pass values elsewhere, or see all that they are mapped over
+# parts of the names of operations that pass values elsewhere, or see every mapped element
 _NO_ARITHMETIC = ("callback", "custom_call", "ffi", "custom_vmap", "custom_partitioning")
 
 
 def _of_jax() -> frozenset[int]:
     """Return the identities of JAX's operations.
 
-    A custom operation has a custom rule of mapping, which sees all records.
+    A custom operation has a custom batching rule, which sees all records.
     """
     modules = [one for name, one in list(sys.modules.items()) if name.partition(".")[0] == "jax"]
     values = (value for one in modules for value in list(vars(one).values()))

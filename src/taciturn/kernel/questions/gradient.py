@@ -26,7 +26,7 @@ class Pair(NamedTuple):
     anchor: Float[Array, "*shape"]
 
 
-# of the coefficient bound: the rounding of two coefficients stays below the digits of a sum
+# relative to the coefficient bound: the rounding of two coefficients stays below a sum's digits
 LEAST_SPREAD = 2.0**-20
 
 
@@ -70,7 +70,8 @@ class Gradient(Question):
     relative_multiplier: float = eqx.field(static=True, default=1.0, kw_only=True)
 
     def __post_init__(self) -> None:
-        # read once, so that the enforced bound is that of the sensitivity, whatever a loss returns
+        # read once, so that the enforced bound is the one in the sensitivity, whatever a loss
+        # returns
         self.clip = min(float(self.clip), float(self.loss.lipschitz))
         self.spread = None if self.spread is None else float(self.spread)
 
@@ -130,7 +131,7 @@ class Gradient(Question):
         return (features,) if outputs is None else (features, outputs)
 
     def facts(self, spec: Spec) -> dict[str, Any]:
-        """Return those of a mean: C, R, and what gathering adds."""
+        """Return the facts of a mean: C, R, and what gathering adds."""
         # the change of an unbounded coefficient has digits beyond those of the spread
         coefficient = self.coefficient_bound if math.isfinite(self.clip) else math.inf
         found = {"kind": "mean", "coefficient": coefficient, "row": spec.record_norm}
@@ -144,10 +145,10 @@ def MinibatchGradient(  # noqa: N802 - a kind of question
     """Return the question about the gradient on a batch.
 
     Every record takes part independently with probability q (`rate`) in every answer; or, with
-    `records`, the least number n of records that an agent has, the batch is of a fixed size
-    b = max(1, round(q n)) (`FixedSizeBatches`). The expectation over the batch is the full
-    gradient. Batches save computation, hardly noise: over many rounds amplification compensates the
-    divisor q and little more, and the variance of the batch is added.
+    `records`, the least number n of records that an agent has, the batch is of a fixed size b =
+    max(1, round(q n)) (`FixedSizeBatches`). The expectation over the batch is the full gradient.
+    Batches save computation but little noise: over many rounds amplification offsets the divisor q
+    and little more, and the batch adds variance.
 
     **Guarantee.** The batch is drawn independently of data and noise, and only the noised answer
     depends on it. So an answer of scale s is the event `Sampled(GaussianAnswer(s / Delta_i), q)` in

@@ -77,12 +77,12 @@ class Loss(eqx.Module):
         return (self.predict(margins) != targets).astype(margins.dtype)
 
     def within_domain(self, targets: TargetArray) -> TargetArray:
-        """Return the targets, replaced where `smoothness` would not be a true bound."""
+        """Return the targets, replaced where `smoothness` would not be a valid bound."""
         return targets
 
     @abc.abstractmethod
     def check_targets(self, targets: HostArray) -> None:
-        """Raise `InputError` unless `lipschitz` is a true bound for these targets."""
+        """Raise `InputError` unless `lipschitz` is a valid bound for these targets."""
 
 
 class RegressionLoss(Loss):
@@ -106,7 +106,7 @@ class RegressionLoss(Loss):
 
 @final
 class Squared(RegressionLoss):
-    """l(z, y) = (z - y)^2 / 2, with coefficient z - y; nothing bounds it until it is clipped."""
+    """l(z, y) = (z - y)^2 / 2, with coefficient z - y, which is unbounded until clipped."""
 
     lipschitz = math.inf
     smoothness = 1.0
@@ -131,7 +131,7 @@ def clip_coefficient(coefficient: Float[Array, "M *K"], bound: Scalar) -> Float[
     rounded down to the type of the coefficient, and a vector is scaled to bound (1 - (K + 4) eps),
     which covers the error of its computed norm, at most (K/2 + 1) eps, and of the quotient and the
     product. Hence a record of norm R moves a sum of gradients x c' by at most R bound when it is
-    zeroed and 2 R bound when it is replaced, at every query, also one that overflows.
+    zeroed and 2 R bound when it is replaced, at every query, even one that overflows.
 
     Examples
     --------

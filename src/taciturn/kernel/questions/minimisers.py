@@ -1,4 +1,4 @@
-"""Questions about a minimiser: a projected or proximal step with noise, or with noise inside."""
+"""Questions about a minimiser: projected or proximal steps, noised outside or inside."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from taciturn.kernel.questions.sums import ROUNDING
 from taciturn.kernel.records import Shard, Spec
 from taciturn.typing import Array
 
-# beyond this a query is replaced: rounding could exceed the contribution of a record
+# larger queries are replaced: rounding could exceed the contribution of a record
 LARGEST = 1e7
 
 
@@ -101,7 +101,7 @@ class ProjectedStep(_Step):
     (3.4) of Ryu & Kim 2023, of sensitivity Delta_g / (rho + 1/eta). In units of the gradient the
     bound does not depend on the schedule.
 
-    **Guarantee.** A proximal map of a convex function within a convex set does not expand, so that
+    **Guarantee.** The proximal map of a convex function on a convex set is non-expansive, so that
     |G - G'| <= c |v - v'| = |g - g'| for *every* point, slope, curvature and step: the sensitivity
     is that of `Gradient`, a `mean` (`taciturn.kernel.questions.bounds`). In the 1-norm a projection
     may expand, but |G - G'|_1 <= sqrt(d) |G - G'|_2, which is how that bound is derived.
@@ -144,7 +144,7 @@ class ProjectedStep(_Step):
         return answer
 
     def facts(self, spec: Spec) -> dict[str, Any]:
-        """Return those of the gradient, widened for rounding."""
+        """Return the facts of the gradient, widened for rounding."""
         return {**self.gradient.facts(spec), "coefficient": self.clip, "widened": ROUNDING}
 
 
@@ -165,10 +165,10 @@ class ProximalStep(_Step):
 
         x <- P(x - s grad f_i(x)),    P(u) = argmin_{w in C} r(w) + (rho/2)|w - v|^2 + |w - u|^2/2s.
 
-    I - s grad f_i does not expand (f_i is convex and L-smooth, clipped or not: the clipped
+    I - s grad f_i is non-expansive (f_i is convex and L-smooth, clipped or not: the clipped
     coefficient of a scalar margin is monotone; targets for which the loss is steeper are clipped to
-    its domain), P contracts by q = 1 / (1 + s rho). So after K steps, K the least number for which
-    q^K <= tol,
+    its domain), P is a contraction with factor q = 1 / (1 + s rho). So after K steps, K the least
+    number for which q^K <= tol,
 
         |x_K - w_i(v)| <= q^K c_1 / rho,    c_1 = record_norm min(lipschitz, clip),
 
@@ -176,8 +176,8 @@ class ProximalStep(_Step):
 
     **Guarantee.** Let a record change, so that grad f_i moves by at most D_g at every point
     (`taciturn.kernel.questions.bounds.mean`), and let m be the strong convexity of r. The two runs
-    start at the same public point and their distance obeys d <- (d + s D_g) / (1 + s (rho + m)), so
-    never exceeds
+    start at the same public point, and their distance obeys d <- (d + s D_g) / (1 + s (rho + m)),
+    so it never exceeds
 
         Delta_i = D_g / (rho + m),       e.g. 2 c_1 / (m_i (rho + m)) for replace_one,
 
@@ -243,7 +243,7 @@ class ProximalStep(_Step):
         exactly, features = shard.grid is not None, shard.features.shape[-1]
         targets = self.problem.loss.within_domain(shard.targets)
         shard = dataclasses.replace(shard, targets=targets, grid=None)
-        shrinkage = 1 / (1 + step * self.rho)  # of the two squares, written as one
+        shrinkage = 1 / (1 + step * self.rho)  # from completing the two squares into one
 
         def forward(_: Int[Array, ""], x: Array) -> Array:
             gradient = self.gradient.exact(shard, count, Point(x))
@@ -270,7 +270,7 @@ class ProximalStep(_Step):
         return (2.0**43 * term / (count * slack) - fixed) / per_size
 
     def facts(self, spec: Spec) -> dict[str, Any]:
-        """Return those of the gradient, the curvature, and what rounding adds."""
+        """Return the facts of the gradient, the curvature, and what rounding adds."""
         reach = self.reach(max(spec.counts), spec.shape[0], spec.dimension)
         if math.isfinite(self.gradient.coefficient_bound) and not reach > 0:
             raise InputError(
@@ -283,7 +283,7 @@ class ProximalStep(_Step):
 
 
 class PerturbedStep(Question):
-    """The minimiser of an agent's function near a centre, with a noised linear term.
+    """The minimiser of an agent's function near a centre, with a random linear term.
 
         w_i(v) = argmin_w f_i(w) + r(w) + b'w + (rho/2) |w - v|^2,     b ~ N(0, scale^2 I),
 
@@ -338,12 +338,12 @@ class PerturbedStep(Question):
 
     @property
     def noise(self) -> ObjectiveNoise:
-        """The noised linear term."""
+        """The random linear term."""
         step = self.step
         return ObjectiveNoise(step.rho, step.smoothness, step.tol, self.output_noise)
 
     def facts(self, spec: Spec) -> dict[str, Any]:
-        """Return those of the gradient, to which noise is added, and the parameters of the law."""
+        """Return the facts of the gradient, to which noise is added, and the law's parameters."""
         if not math.isfinite(self.step.problem.regulariser.smoothness):
             raise InputError(
                 "noise inside an objective needs a smooth one; keep the regulariser at the server "

@@ -45,7 +45,7 @@ class Point(NamedTuple):
 
 
 class Centre(NamedTuple):
-    """A question about the point near `v` at which f_i is small: `v`, of the model's shape."""
+    """A question about the minimiser of f_i near `v`, of the model's shape."""
 
     v: Float[Array, "..."]
 
@@ -53,8 +53,8 @@ class Centre(NamedTuple):
 def check_form(query: Any, kind: type, **shapes: tuple[int, ...]) -> None:
     """Raise `InputError` unless a query is of this kind, with float parts of these shapes.
 
-    **Guarantee.** A bound holds at every query of its form, and methods may pass anything: a step
-    size for each entry, or a point for each record, would be another question.
+    **Guarantee.** A bound holds at every query of its form, and methods may pass anything: with a
+    step size for each entry, or a point for each record, the question would be a different one.
     """
     parts: dict[str, Any] = {}
     if type(query) is kind:
@@ -85,8 +85,8 @@ _MOST_STEPS = 2.0**51
 class OnLattice(NamedTuple):
     """Noise on a lattice.
 
-    `values` are whole multiples of `step`, h, a power of two; None in a run without noise, whose
-    answers are not rounded.
+    `values` are whole multiples of `step`, h, a power of two. `step` is None in a run without
+    noise, whose answers are not rounded.
     """
 
     values: Float[Array, "..."]
@@ -132,7 +132,7 @@ class AddedNoise(eqx.Module):
         return answer_shape
 
     def law(self, spec: Spec, adjacency: privacy.Adjacency) -> privacy.Inside | None:
-        """Return the parameters of the law of the noised answer; None for that of the noise."""
+        """Return the parameters of the law of the noised answer; None if the noise has it."""
         del spec, adjacency
         return None
 
@@ -144,7 +144,7 @@ class AddedNoise(eqx.Module):
 
 
 class ObjectiveNoise(eqx.Module):
-    """Noise as a linear term b'w in the objective, and a little noise on the minimiser.
+    """Noise as a linear term b'w in the objective, and a little output noise on the minimiser.
 
     The proximal step at the centre v - b / rho is released with N(0, (output_noise scale / rho)^2
     I) added, which covers its residual; all in double precision. `tol` is that residual, relative
@@ -309,7 +309,7 @@ class Oracle(eqx.Module):
 
     @final
     def stated(self, spec: Spec) -> dict[str, Any]:
-        """Return what a certificate states of the question: its facts, or the authors' claim."""
+        """Return what a certificate states about the question: its facts, or the authors' claim."""
         claims = Oracle.claims(self)
         if claims or not isinstance(self, Question):
             return {"kind": "claimed", "by": list(claims)}
@@ -325,8 +325,8 @@ class Oracle(eqx.Module):
     def takes_narrow_rows(self) -> bool:
         """Return whether rows may be stored in single precision, where that holds all their digits.
 
-        This is so for sums of the library over widened rows (`over_rows`, gathered batches), for
-        models that are vectors: with several outputs products take longer than reading.
+        This holds for the library's sums over widened rows (`over_rows`, gathered batches) and for
+        vector models: with several outputs, products take longer than reading.
         """
         loss = self.assumptions.loss
         widens = isinstance(self, Question) and _is_ours(type(self)) and self.reads_over_rows
@@ -364,8 +364,8 @@ class Oracle(eqx.Module):
     ) -> None:
         r"""Raise `InputError` unless the question suits method, public facts and accountant.
 
-        `loss` is what the method minimises, `rho` the curvature of its proximal steps; None if it
-        does not state them.
+        `loss` is what the method minimises, `rho` the curvature of its proximal steps; None where
+        it states none.
 
         **Guarantee.** `bound` is a property of this question, whatever the public facts are. But
         schedules follow from the public facts, so with wrong ones the run would optimise something
@@ -402,7 +402,7 @@ class Question(Oracle):
 
     - `holds_for_any_loss`: Whether `bound` rests on no property of the loss, because the question
       enforces all that it needs.
-    - `reads_over_rows`: Whether rows are read only by `over_rows` or in gathered batches.
+    - `reads_over_rows`: Whether only `over_rows` and gathered batches read rows.
     """
 
     exact_on_machine: ClassVar[bool] = True
@@ -425,7 +425,7 @@ class Question(Oracle):
 
 
 def _is_ours(kind: type) -> bool:
-    """Return whether a question is on the closed list, and unmodified."""
+    """Return whether a question is on the closed list `KINDS`, and unmodified."""
     from taciturn.kernel.questions import KINDS  # noqa: PLC0415 - it lists what builds on this file
 
     return kind in KINDS and from_library(kind)

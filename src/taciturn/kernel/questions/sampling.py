@@ -1,4 +1,4 @@
-"""Batches: the records that an answer is computed on, and the event that is accounted for."""
+"""Batches: the records on which an answer is computed, and the event to account for."""
 
 from __future__ import annotations
 
@@ -55,10 +55,10 @@ _MOST_GATHERED = 2**14
 
 
 def poisson_draw(words: Words, rate: float, rows: int) -> Drawn:
-    """Return which of so many rows are in a Poisson batch: each independently with probability q.
+    """Return which of `rows` rows are in a Poisson batch: each independently with probability q.
 
     If that is cheaper, the places of a batch are drawn, in K = `capacity(M, rate)` slots, at a cost
-    that does not grow with M; else a coin is thrown for every row.
+    that does not grow with M; else a coin is flipped for every row.
 
     **Guarantee.** A coin compares a uniform 63-bit integer with q 2^63, rounded down. Places follow
     from the gaps between records that take part. A gap follows from comparing one uniform 63-bit
@@ -69,12 +69,12 @@ def poisson_draw(words: Words, rate: float, rows: int) -> Drawn:
     independently of all others.
 
     A batch that needs more than K slots loses its last records. This depends on the draw and the
-    public M alone, and happens with probability p <= 1e-40. Two runs with the same
-    draws, one with room for every batch, differ with probability at most T p over T answers, on
-    either data set; so if the one is (epsilon, delta)-private the other is (epsilon, delta + (1 +
-    e^epsilon) T p)-private. The numerical accountant sets 1e-16 of delta per answer aside, of which
-    its rounding was measured to use less than a quarter; for epsilon up to 50 the cost above is
-    below 1e-18 per answer, within what is set aside. Beyond that no certificate is made
+    public M alone, and happens with probability p <= 1e-40. A run and a hypothetical run with the
+    same draws but room for every batch differ with probability at most T p over T answers, on
+    either data set; so if the latter is (epsilon, delta)-private, the former is (epsilon, delta +
+    (1 + e^epsilon) T p)-private. The numerical accountant sets 1e-16 of delta per answer aside, of
+    which its rounding was measured to use less than a quarter; for epsilon up to 50 the cost above
+    is below 1e-18 per answer, within what is set aside. Beyond that no certificate is made
     (`taciturn.kernel.privacy.compose`).
     """
     draws = words >> jnp.uint64(1)
@@ -88,10 +88,10 @@ def poisson_draw(words: Words, rate: float, rows: int) -> Drawn:
 
 
 def poisson_slots(rate: float, rows: int) -> int:
-    """Return the number of places that are drawn; 0 if a coin is thrown for every row instead.
+    """Return the number of places that are drawn; 0 if a coin is flipped for every row instead.
 
-    Coins where places would save less than half of the rows, and for batches so large that rows
-    would have to be cut to few digits (`taciturn.kernel.records.grid.row_digits`).
+    Coins are used where places would save less than half of the rows, and for batches so large that
+    rows would have to be truncated to few digits (`taciturn.kernel.records.grid.row_digits`).
     """
     room = capacity(rows, rate)
     return room if 2 * room < rows and room <= _MOST_GATHERED else 0
@@ -118,7 +118,7 @@ def capacity(records: int, rate: float) -> int:
 
 
 def survival(rate: float, records: int) -> HostArray:
-    """Return T_G, ..., T_1: 2^63 times the probability that so many records are skipped."""
+    """Return T_G, ..., T_1: T_k is 2^63 times the probability that k records are skipped."""
     stay = 1 - Fraction(rate)
     table, left = [], _UNIT
     for _ in range(_longest(rate, records)):
@@ -128,7 +128,7 @@ def survival(rate: float, records: int) -> HostArray:
 
 
 def _longest(rate: float, records: int) -> int:
-    """Return G = 3 / q, which a twentieth of the gaps exceed; at most the records or 65,536."""
+    """Return G = 3 / q, which one gap in twenty exceeds; at most the records or 65,536."""
     return min(math.ceil(3 / rate), records, _LONGEST)
 
 
@@ -153,12 +153,12 @@ def distinct(words: Words, size: int, count: float | Float[Array, ""]) -> Int[Ar
     For j = m - b, ..., m - 1 a number t is drawn uniformly from 0, ..., j, and t is added to the
     set, or j if t is in it already. Costs b^2 comparisons, whatever m.
 
-    **Guarantee.** Say that after the step for j - 1 every set of k numbers below j is equally
-    likely. A set S of k + 1 numbers below j + 1 then arises in one step only: if j is not in S,
-    from S without t, for each of its k + 1 members t; if j is, from S without j, with t = j or one
-    of the k members of that. Either way in k + 1 ways of probability
-    1 / (binom(j, k) (j + 1)) each, which make 1 / binom(j + 1, k + 1). Numbers below j + 1, at most
-    2^24 of them, are the remainders of 128 random bits, so each is uniform to within 2^-104.
+    **Guarantee.** Suppose that after the step for j - 1 every set of k numbers below j is equally
+    likely. A set S of k + 1 numbers below j + 1 then arises in one step as follows: if j is not in
+    S, from S without t, for each of its k + 1 members t; if j is, from S without j, with t = j or
+    one of the k members of that. Either way in k + 1 ways of probability 1 / (binom(j, k) (j + 1))
+    each, which make 1 / binom(j + 1, k + 1). Numbers below j + 1, at most 2^24 of them, are the
+    remainders of 128 random bits, so each is uniform to within 2^-104.
     """
     tops = jnp.asarray(count, jnp.int64) - size + jnp.arange(size, dtype=jnp.int64)
     below = (tops + 1).astype(jnp.uint64)
@@ -184,7 +184,7 @@ Exact: TypeAlias = Callable[[Shard, Float[Array, ""], Any], Float[Array, "..."]]
 
 
 class Sampling(eqx.Module):
-    """The records that take part in an answer, their law, and the event to account for; here all.
+    """The records that take part in an answer (here all), their law, and the event to account for.
 
     A plan accepts the three laws of this file only, for which an accountant is known.
     """
@@ -205,11 +205,11 @@ class Sampling(eqx.Module):
         return self.size or 0
 
     def words(self, rows: int) -> int:
-        """Return how many random words of 64 bits the draw of a batch takes."""
+        """Return how many random words of 64 bits the draw of a batch needs."""
         return 2 * self.slots(rows)
 
     def draw(self, words: Words, rows: int, count: Float[Array, ""]) -> Drawn | None:
-        """Return a batch of so many rows, `count` of them records; None for all.
+        """Return a batch of these rows, `count` of which are records; None for all.
 
         The words must be uniform and independent, and be used for this batch only.
         """
@@ -260,9 +260,9 @@ class AllRecords(Sampling):
 class PoissonBatches(Sampling):
     """Every record takes part independently with probability q in (0, 1]; sums are over q m_i.
 
-    **Guarantee.** `draw` sees how many records there are and none of them. Answers are charged as
-    `Sampled` at rate q. Under replace_one that accountant takes an answer for a sum whose terms
-    have norm at most Delta / 2; `Oracle.check` compares the oracle's bounds under both relations.
+    **Guarantee.** `draw` depends on the number of records only. Answers are charged as `Sampled` at
+    rate q. Under replace_one that accountant assumes a sum whose terms have norm at most Delta / 2;
+    `Oracle.check` compares the oracle's bounds under both relations.
     """
 
     probability: float = eqx.field(static=True)
@@ -302,8 +302,8 @@ class FixedSizeBatches(Sampling):
     `batch_size` is b, `records` the least number n of records that an agent has. If b = n, nothing
     is drawn: the answer is the mean over all m_i.
 
-    **Guarantee.** `draw` depends on the number of records, and on none of them. Answers are
-    accounted for as `FixedSize(b, n)`. An agent with m_i > n records spends no more: the bound
+    **Guarantee.** `draw` depends on the number of records only. Answers are accounted for as
+    `FixedSize(b, n)`. An agent with m_i > n records spends no more: the bound
     (`fixed_size_epsilon`) is a sum of powers of b/m with positive factors, so it falls in m. Under
     replace_one a record moves the answer by at most 2 c / b if c bounds one term; the counts, hence
     the draws, are the same on both data sets. Under zero_out no bound is known here: refused.

@@ -1,4 +1,4 @@
-"""Statistics that are asked once: of linear regression, and of a model's errors."""
+"""Statistics that are asked for once: of linear regression, and of a model's errors."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Statistics(Question):
 
     The upper triangle of the symmetric matrix comes first, row by row, its off-diagonal entries
     times sqrt(2), so that the Euclidean norm of the vector is the norm of the matrix; then the D
-    entries of X'y / m_i. In all D(D + 1)/2 + D numbers. `unpacked` undoes it.
+    entries of X'y / m_i. In all D(D + 1)/2 + D numbers. `unpacked` inverts it.
 
     **Guarantee.** |x_j| <= R is enforced when shards are packed, and targets are clipped to [-Y, Y]
     here; the answer depends on no query. The bound is that of `moments`
@@ -96,8 +96,8 @@ BINS = 10
 class _Sums(Question):
     """Sums over an agent's records, or persons, of vectors that are bounded at every query.
 
-    `rows_per_person`: how many consecutive places a person has, where each person counts once; None
-    where each record does.
+    `rows_per_person`: the number of consecutive places of a person, if each person counts once;
+    None if each record does.
     """
 
     kind: ClassVar[str]  # the kind in certificates
@@ -110,7 +110,7 @@ class _Sums(Question):
 
     @override
     def facts(self, spec: Spec) -> dict[str, Any]:
-        """Return how many places a person has, where persons count."""
+        """Return the number of places of a person, if persons count."""
         each = self.rows_per_person
         return {"kind": self.kind} | ({} if each is None else {"rows_per_person": each})
 
@@ -119,11 +119,10 @@ class Tally(_Sums):
     """Counts of an agent's records by label, prediction and bin of the predicted probability.
 
     The query is a model; every record adds 1 to one cell. Of two classes the B bins, an even
-    number, are of the probability of the second, sigma(z), cut at k / B, and so the cut at 1/2 says
-    which class is predicted: cells (label, bin), 2 B in all. Of K classes they are of the largest
-    probability p, B bins of equal width from 1/K to 1: cells (label, prediction, bin), K^2 B in
-    all. For a loss whose scores are no log-odds, sigma(z) is a fixed scale for them and nothing
-    more.
+    number, are of the probability of the second, sigma(z), cut at k / B, and so the cut at 1/2
+    separates the predicted classes: cells (label, bin), 2 B in all. Of K classes they are of the
+    largest probability p, B bins of equal width from 1/K to 1: cells (label, prediction, bin), K^2
+    B in all. For a loss whose scores are not log-odds, sigma(z) only fixes a scale for them.
 
     **Guarantee.** A record's cell is a function of that record and of the public model: margins are
     exact (`taciturn.kernel.questions.sums`), and cells are computed record by record. So the answer
@@ -198,7 +197,7 @@ def cuts_of_scores(bins: int) -> Float[HostArray, "_c"]:
 def shares_of_persons(mask: Float[Array, " M"], rows_per_person: int | None) -> Float[Array, " M"]:
     """Return the weight of each place: 1 over the number of rows of its person; 0 if empty.
 
-    The mask itself where records count. Shares are truncated to so few digits that their sums are
+    The mask itself if records count. Shares are truncated to so few digits that their sums are
     exact in any order: those of a person add up to at most 1.
     """
     if rows_per_person is None:

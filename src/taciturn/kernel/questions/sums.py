@@ -1,4 +1,4 @@
-r"""Margins and sums over records that are exact, whatever their order and the other records.
+r"""Exact margins and sums over records, whatever their order and the other records.
 
 On a shard with a grid (`taciturn.kernel.records.grid`), as in every run with noise,
 
@@ -12,7 +12,7 @@ finite, or beyond 2^500, are replaced by 0 or +-2^500: a rule on the query only.
 Rounding w asks the question at a public point next to w; truncating c makes the coefficient a
 little smaller. Neither affects a bound.
 
-On a shard without a grid, in runs without noise, both are plain sums in the precision at hand.
+On a shard without a grid, in runs without noise, both are plain sums in working precision.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from taciturn.typing import Array, PyTree
 
 # weights are clipped to this, so that margins of rows of any norm are finite
 _LARGEST = 2.0**500
-# the fraction at which rounding goes up: not 1/2, since models are often sums and means of noise on
-# a lattice and lie half way, where the last bit of a mean would decide; here the golden ratio
+# added before truncation, so that fractions above 0.382 round up; the golden ratio less 1. Not 1/2:
+# models, often means of noise on a lattice, lie half way, where the last bit of a mean would decide
 _ROUND_UP_AT = 0.6180339887498949
 
 
@@ -71,10 +71,10 @@ def record_sum(
     return jnp.matmul(terms.T, shard.features).T
 
 
-# bytes of an agent's rows that are processed at once, and of a block of longer ones: small, since
-# the blocks of all agents share the cache
+# bytes of an agent's rows that are processed at once, and of a block if there are more: small,
+# since the blocks of all agents share the cache
 _AT_ONCE, _BLOCK = 2**23, 2**19
-# the factor of both with several outputs
+# the factor by which both grow with several outputs
 _LONGER = 8
 # bytes of widened narrow rows that are processed at once: they fit a core's private cache. Where
 # one agent has more rows than _AT_ONCE, all agents have a block at a time, of at least _LEAST rows:
@@ -86,16 +86,16 @@ def over_rows(shard: Shard, term: Callable[..., PyTree], *public: PyTree, output
     """Return the sum of `term(rows, *public)` over blocks of rows, or all rows if few.
 
     A block stays in the cache between its margins and its sum, so that many rows are read from
-    memory once. With several outputs products take longer than reading, so blocks are longer and
-    only limit the memory. Narrow rows are widened a block at a time; mapped over agents, as many
-    agents at once as fill a block.
+    memory once. With several outputs, products take longer than reading, so blocks are longer and
+    serve only to limit memory. Narrow rows are widened a block at a time; under a map over agents,
+    as many agents at once as fill a block.
 
     **Guarantee.** Terms are sums over records by `record_sum`, exact on a grid in any order, so the
     blocks change no bit of their sum. Where the last block would be shorter it begins earlier, and
     rows of earlier blocks are masked: which ones depends on the number of rows alone.
 
-    `term` returns whole multiples of one unit on a grid, and may close over no traced array:
-    `public` is all that the sum depends on beside the rows.
+    `term` returns whole multiples of one unit on a grid, and may close over no traced array: the
+    sum depends on the rows and on `public` alone.
     """
 
     def summed(shard: Shard, *public: PyTree) -> PyTree:
@@ -176,13 +176,13 @@ def _over_blocks(shard: Shard, term: Callable[[Shard], PyTree], outputs: int) ->
 
 
 def _zeros_like(function: Callable[..., PyTree], *given: PyTree) -> PyTree:
-    """Return zeros in the shape of a function's result."""
+    """Return zeros of the shape of a function's result."""
     shapes = jax.eval_shape(function, *given)
     return jax.tree.map(lambda one: jnp.zeros(one.shape, one.dtype), shapes)
 
 
 def _not_before(first: Array, places: Array) -> Array:
-    """Return which rows are in no earlier block."""
+    """Return a mask of the rows that are in no earlier block."""
     return places >= first
 
 

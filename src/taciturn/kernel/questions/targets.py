@@ -1,4 +1,4 @@
-"""Questions about private targets beside public features: linear equations x_j'z = y_j.
+"""Questions about private targets with public features: linear equations x_j'z = y_j.
 
 With the residuals r_j(z) = x_j'z - y_j of an agent's records there are these questions:
 
@@ -10,8 +10,8 @@ Sums, not means: the equations of an agent are few and each counts.
 
 **Neighbours.** Features are public and targets are protected: the relation must be
 `TargetChange(beta)`, "one y_j moves by at most beta" (unit `agent`: all of them; unit `person`: all
-of a person). A plan refuses any other relation: a feature could move, and the answer with the size
-of the query and the targets, which is unbounded.
+of a person). A plan refuses any other relation: if a feature moves, the answer moves in proportion
+to the query and the targets, which are unbounded.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from taciturn.kernel.records import Shard, Spec
 
 
 class TargetQuestion(Question):
-    """A question whose answer depends on private targets additively, equally at every query.
+    """A question whose answer depends additively on private targets, equally at every query.
 
     Noise is added to the part with the targets; the public rest is added afterwards, so that no
-    query can make it so large that the noise is lost in rounding.
+    query can make the noise vanish in rounding.
     """
 
     sums_records: ClassVar[bool] = False
@@ -40,7 +40,7 @@ class TargetQuestion(Question):
 
     @abstractmethod
     def private_part(self, shard: Shard, count: Count, query: Any) -> Answer:
-        """Return the part with the targets, which noise is added to."""
+        """Return the part with the targets, to which noise is added."""
 
     def exact(self, shard: Shard, count: Count, query: Any) -> Answer:
         """Return both parts."""
@@ -98,7 +98,7 @@ class _OfEachTarget(TargetQuestion):
 
     @override
     def facts(self, spec: Spec) -> dict[str, Any]:
-        """Return those of so many targets, all at one step."""
+        """Return the facts of this many targets, all at one step."""
         return {"kind": "targets", "steps": 1, "targets": self.records}
 
 

@@ -1,4 +1,4 @@
-"""Devices that agents are divided among, on one machine or on several."""
+"""The devices among which agents are divided, on one machine or several."""
 
 from __future__ import annotations
 
@@ -32,12 +32,14 @@ class Devices:
         given = tuple(self.devices)
         object.__setattr__(self, "devices", given)
         if not given or len(set(given)) != len(given):
-            raise InputError("devices are none, or one of them twice; give jax.devices(), or some")
+            raise InputError(
+                "there are no devices, or one is repeated; give jax.devices(), or some"
+            )
         here = self._here
         if not here or here != list(range(here[0], here[0] + len(here))):
             raise InputError(
-                "of these devices this process holds none, or they do not stand side by side; "
-                "give jax.devices(), which are those of all processes in order"
+                "this process holds none of these devices, or those it holds are not contiguous; "
+                "give jax.devices(), which lists those of all processes in order"
             )
 
     @property
@@ -83,7 +85,7 @@ class Devices:
 
 
 def spread(shards: Shards, devices: Devices) -> Shards:
-    """Return the records with every agent's on its device; those of other processes are dropped.
+    """Return the shards, each agent's on its device; those of other processes are dropped.
 
     Records that are spread over these devices already (`shards_of_process`) are returned unchanged.
     """
@@ -120,7 +122,7 @@ def shards_of_process(local: Shards, counts: tuple[int, ...], devices: Devices) 
     **Guarantee.** No record leaves this process. A run computes answers where the records are,
     agent by agent, and exchanges messages, functions of noised answers. The caller must ensure that
     all processes divide the records in the same way: a record packed by two of them is in two
-    answers, which the counts do not show.
+    answers, and the counts do not reveal that.
     """
     held = devices.local(len(counts))
     if local.counts != counts[held.start : held.stop]:

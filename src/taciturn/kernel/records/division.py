@@ -79,12 +79,12 @@ class Draw:
 
     @classmethod
     def given(cls, draw: Draw | None, seed: int | None) -> Draw:
-        """Return the draw if there is one, else that of a public seed, else a secret one."""
+        """Return the given draw, else that of a public seed, else a secret one."""
         return draw or (cls.secret() if seed is None else cls(seed=seed))
 
     @classmethod
     def for_noise(cls, seed: int | None, split_seed: int) -> Draw:
-        """Return a secret draw, or where the noise has a seed the public draw of `split_seed`."""
+        """Return a secret draw or, if the noise has a seed, the public draw of `split_seed`."""
         return cls.secret() if seed is None else cls(seed=split_seed)
 
     @property
@@ -125,10 +125,10 @@ class Origin:
     # whether a public seed dealt them or held some out: then nothing is private
     reproducible: bool = False
     side: Side | None = None  # of a division for an evaluation; None where nothing is held out
-    agents_per_person: int = field(default=1, compare=False)  # the most agents with rows of one
-    steps: int | None = field(default=None, compare=False)  # with a block of targets for each
-    # a random identifier of the table, and the row of it in every place of each agent; -1 in empty
-    # places of persons
+    agents_per_person: int = field(default=1, compare=False)  # the most agents of one person
+    steps: int | None = field(default=None, compare=False)  # S, with a block of targets for each
+    # a random identifier of the table, and the table's row in every place of each agent; -1 in
+    # empty places of persons
     table: bytes = field(default_factory=lambda: secrets.token_bytes(_TOKEN), compare=False)
     rows: tuple[Int[HostArray, "_m"], ...] = field(default=(), compare=False, repr=False)
     # the numbers of the persons with a row here; none where records are packed
@@ -157,7 +157,7 @@ class Parts(list[Int[HostArray, "_m"]]):
 
 
 def origin_of(parts: Sequence[HostArray]) -> Origin:
-    """Return the origin of parts; of a plain sequence the default one."""
+    """Return the origin of parts; the default one for a plain sequence."""
     return parts.origin if isinstance(parts, Parts) else Origin()
 
 
@@ -174,7 +174,7 @@ def random_partition(
 
 
 def deal(units: int, agents: int, draw: Draw, of: str = "rows") -> Parts:
-    """Return the units, records or persons, of each agent, sorted; one agent has them all."""
+    """Return the units, records or persons, of each agent, sorted; a single agent gets all."""
     check_sizes(units, agents, of)
     shuffled = draw.permutation(units, "deal")
     several = agents > 1
@@ -219,13 +219,13 @@ def check_origins(trained_on: Origin | None, held_out: Origin | None) -> None:
         )
     if np.intersect1d(trained_on.persons, held_out.persons).size:
         raise PrivacyError(
-            "a person has rows on both sides, and pays for both; hold out whole persons: give "
-            "hold_out the persons that pack is given"
+            "a person has rows on both sides, and is charged for both; hold out whole persons: "
+            "give hold_out the persons that pack is given"
         )
 
 
 def numbered(labels: Iterable[str]) -> Int[HostArray, " N"]:
-    """Return the rank of each label among the different ones."""
+    """Return the rank of each label among the distinct ones."""
     given = list(labels)
     numbers = {label: number for number, label in enumerate(sorted(set(given)))}
     return np.array([numbers[label] for label in given], dtype=np.int64)
@@ -240,12 +240,12 @@ class Persons:
 
     **Guarantee.** Data sets are neighbours if one person's rows are replaced by others, more or
     fewer; the number of persons is public. A secret draw (`Draw`) selects the rows in a person's
-    places: any K of them are equally likely, whatever other persons' rows are and wherever they
-    stand in the file. The number of places, which divides an answer, is K times a number of
-    persons. Persons are dealt to agents and held out by a draw, too, whose law is the same for
-    every order of persons. So neighbours, compared draw by draw, differ in the K places of one
-    person at each agent that has rows of that person. In a reproduction persons are ordered by
-    identity, and their first rows are taken.
+    places: any K of them are equally likely, whatever the rows of other persons and the order of
+    the file. The number of places, which divides an answer, is K times a number of persons. A draw
+    also deals persons to agents and holds them out; its law is the same for every order of persons.
+    So neighbours, compared draw by draw, differ in the K places of one person at each agent that
+    has rows of that person. In a reproduction persons are ordered by identity, and their first rows
+    are taken.
 
     All processes of a run use the same draw.
     """
@@ -368,8 +368,8 @@ def held_out_counts(
 ) -> tuple[int, ...]:
     """Return how many of each agent's m_i rows are held out: m_i times the share, rounded.
 
-    An agent keeps at least one row to train on, and may hold out none; it is an error if all do.
-    Where persons are protected, m_i are their places, K for each, and whole persons are held out.
+    An agent keeps at least one row to train on, and may hold out none; not all agents may. Where
+    persons are protected, m_i are their places, K for each, and whole persons are held out.
 
     Examples
     --------
@@ -404,7 +404,7 @@ def hold_out(
 
     `share` is that of each agent's rows (`held_out_counts`), `seed` and `draw` are as for
     `random_partition`. No person may be at several agents. `first` is the number of the first
-    agent, where parts are those of some agents only.
+    agent, if `parts` are those of some agents only.
 
     **Guarantee.** Only counts and a secret permutation decide which records are held out, neither
     their content nor their position in the file: see `Draw`, and `taciturn.kernel.privacy.compose`

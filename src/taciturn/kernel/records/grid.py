@@ -1,4 +1,4 @@
-r"""Rows on a grid: so few binary digits that double precision adds products without rounding.
+r"""Rows on a grid, coarse enough that double precision adds products without rounding.
 
 Let the rows be whole multiples of U 2^-p with |x| <= R <= U, the weights whole multiples of
 V 2^-q with |c| <= C <= V, and U, V powers of two. A product of two such numbers is a whole multiple
@@ -8,12 +8,13 @@ every whole number up to 2^53, so that with
     p + q + ceil(log2 n) <= 53
 
 every product and every partial sum is exact, in any order, on any number of cores, with or without
-fused multiply-add. A sum over records is then a function of the *set* of its terms: it moves by
-exactly what one record's term moves by, and no other term is rounded differently because of it.
-A sensitivity bound assumes this, and rounded arithmetic violates it.
+fused multiply-add. A sum over records is then a function of the *multiset* of its terms: if one
+record changes, it moves by exactly the change of that record's term, and no other term is rounded
+differently. A sensitivity bound assumes this, and rounded arithmetic violates it.
 
 Numbers are truncated towards zero, so that |x| <= R and |c| <= C still hold. The choice of p
-affects utility only: it is 20 for 6,000 rows and 16 for two million, 1e-6 and 2e-5 of U.
+affects utility only: it is 20 for 6,000 rows and 16 for two million, resolutions of 1e-6 and 2e-5
+of U.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from taciturn.typing import Array, HostArray
 
 # whole numbers that double precision holds, as binary digits
 DIGITS = 53
-# the most digits of a row: those of single precision and two
+# the most digits of a row: two more than single precision has
 _MOST = 26
 # whole numbers that single precision holds, as binary digits
 _SINGLE = 24
@@ -43,7 +44,7 @@ class Grid:
 
     record_norm: float  # R
     digits: int  # p: rows are whole multiples of U 2^-p
-    terms: int  # n: the most rows that a sum has
+    terms: int  # n: the most rows in a sum
 
     @property
     def unit(self) -> float:
@@ -62,12 +63,12 @@ class Grid:
         return self.digits <= _SINGLE and smallest >= 2.0**-100 and largest <= 2.0**100
 
     def of_terms(self, terms: int) -> Grid:
-        """Return the grid for sums of another number of terms."""
+        """Return the same grid for sums of `terms` terms."""
         return dataclasses.replace(self, terms=terms)
 
 
 def row_digits(rows: int, slots: int = 0) -> int:
-    """Return p for sums over so many rows, of which a batch gathers at most `slots`.
+    """Return p for sums over `rows` rows, and over batches of at most `slots`.
 
     Half of the digits; fewer for large batches, whose weights need more (`gathering_slack`).
     """

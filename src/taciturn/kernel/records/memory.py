@@ -14,7 +14,7 @@ from numpy.typing import DTypeLike
 
 from taciturn.typing import Array, HostArray
 
-# rows of a piece, whose temporaries stay small beside the records
+# rows of a piece: its temporaries are small compared with the records
 _ROWS = 2**13
 # bytes of a typical last-level cache
 _CACHE = 2**25
@@ -29,7 +29,7 @@ def row_blocks(rows: HostArray) -> Iterator[HostArray]:
 
 
 def some_of(sizes: Sequence[int]) -> Iterator[range]:
-    """Yield ranges of consecutive parts, of a few thousand rows together, or of one part."""
+    """Yield ranges of consecutive parts: a few thousand rows together, or one larger part."""
     block = np.cumsum(sizes) // _ROWS
     starts = [0, *(np.flatnonzero(np.diff(block)) + 1).tolist(), len(sizes)]
     for start, stop in itertools.pairwise(starts):
@@ -46,7 +46,7 @@ def aligned_zeros(shape: tuple[int, ...], dtype: DTypeLike) -> HostArray:
 
 
 def jax_array(values: Any, dtype: DTypeLike | None = None) -> Array:
-    """Return numbers as an array of JAX that shares no memory with them.
+    """Return numbers as a JAX array that shares no memory with them.
 
     As `jnp.array`, which compiles a program for every shape.
     """
@@ -56,10 +56,10 @@ def jax_array(values: Any, dtype: DTypeLike | None = None) -> Array:
 
 
 def device_array(values: HostArray, like: Array | None = None) -> Array:
-    """Return an array of JAX, on the same memory where possible, which nothing may write to.
+    """Return a JAX array that shares memory with `values` if possible; nothing may write to it.
 
-    It lies on the devices of `like`, an array of as many agents, of which `values` are the part of
-    this process (`on_host`).
+    It is placed on the devices of `like`, an array of equally many agents, of which `values` are
+    the part of this process (`on_host`).
     """
     values.flags.writeable = False
     if like is not None and len(like.sharding.device_set) > 1:
@@ -68,7 +68,7 @@ def device_array(values: HostArray, like: Array | None = None) -> Array:
 
 
 def placed(values: HostArray, sharding: Sharding, length: int, axis: int = 0) -> Array:
-    """Return an array with an axis, of that length, divided among devices.
+    """Return an array with one axis, of this length, divided among devices.
 
     `values` are the part of this process, in order; nothing may write to them.
     """
@@ -101,5 +101,5 @@ def on_host(values: Array) -> HostArray:
 
 
 def stays_in_cache(entries: int) -> bool:
-    """Return whether so many numbers of double precision fit the last-level cache."""
+    """Return whether this many double-precision numbers fit in the last-level cache."""
     return 8 * entries <= _CACHE

@@ -38,7 +38,7 @@ class Shard(eqx.Module):
     features: Float[Array, "*A M D"]
     targets: Shaped[Array, "*A M"]  # floating or int32
     mask: Float[Array, "*A M"]  # 1 for a record, 0 for padding, in the type of sums over records
-    # where sums over the records are exact; None for sums in the precision at hand
+    # the grid on which sums over records are exact; None for sums in working precision
     grid: Grid | None = eqx.field(static=True, default=None)
 
     @property
@@ -53,12 +53,12 @@ class Shard(eqx.Module):
 
 
 class Shards(eqx.Module):
-    """The records of all agents. `jax.vmap` over `stacked` hands each agent its `Shard`."""
+    """The records of all agents. `jax.vmap` over `stacked` maps over each agent's `Shard`."""
 
     stacked: Shard  # whose leaves have a leading agent axis
     counts: tuple[int, ...] = eqx.field(static=True)  # m_i, public; a zeroed record still counts
     record_norm: float = eqx.field(static=True)  # R: every row satisfies |x|_2 <= R
-    # None for shards that `pack` did not make, which no run takes
+    # None for shards that `pack` did not make, which no run accepts
     origin: Origin | None = eqx.field(static=True, default=None)
 
     @property
@@ -80,9 +80,9 @@ class Shards(eqx.Module):
 def for_exact_sums(shards: Shards, *, slots: int = 0, narrow: bool = False) -> Shard:
     """Return all agents' records on the grid of exact sums, for batches of at most `slots`.
 
-    With `narrow`, rows are stored in single precision if that holds all digits, on one device.
+    With `narrow`, rows on one device are stored in single precision if that holds all digits.
 
-    **Guarantee.** Every row is truncated alone and towards zero, so its norm does not grow.
+    **Guarantee.** Every row is truncated separately and towards zero, so its norm does not grow.
     """
     stacked = shards.stacked
     rows = stacked.mask.shape[-1]
@@ -108,17 +108,17 @@ def pack(  # noqa: PLR0913 - rows, whose they are, and what is enforced
     """Return the rows of every part as one agent's records, each multiplied by min(1, R / |x|_2).
 
     - `features`, `targets`: All rows; integer targets become int32, others take the precision.
-    - `parts`: Row indices of each agent. Rows that no part names are left out.
+    - `parts`: Row indices of each agent. Rows in no part are left out.
     - `persons`: The persons of the rows, where persons are protected: an agent has K places for
       each of its persons, empty ones masked, and rows beyond K are left out.
-    - `absent`: The rows whose places are masked: they count, and enter no sum.
-    - `longest`: The least length of a block, where agents of other processes have more records.
+    - `absent`: The rows whose places are masked: they are counted, but enter no sum.
+    - `longest`: The least length of a block, if agents of other processes have more records.
 
     **Guarantee.** Clipping acts on each row alone, so that data sets that differ in one record
     still do after packing; the norm of a stored row, after rounding to `precision`, is at most R
-    (`clip_rows`); and parts are disjoint, as parallel composition of the agents requires.
-    With persons, m_i is K times a number of persons (`Persons`). An absent row is stored as the
-    padding is, zeros under a mask; m_i counts it, so that no count follows from a cell.
+    (`clip_rows`); and parts are disjoint, as parallel composition of the agents requires. With
+    persons, m_i is K times a number of persons (`Persons`). An absent row is stored like padding,
+    zeros under a mask; m_i counts it, so that no count depends on a cell.
 
     Examples
     --------
@@ -250,7 +250,7 @@ def row_norms(rows: Float[np.ndarray, "*A M D"]) -> Float[np.ndarray, "*A M"]:
     with np.errstate(over="ignore", invalid="ignore"):
         squares = np.einsum("...d,...d->...", wide, wide)
     norms: HostArray = np.sqrt(squares)
-    # otherwise a square that matters may have overflowed or underflowed
+    # outside this range a relevant square may have overflowed or underflowed
     beyond = ~((squares > _LEAST_SQUARE) & (squares < 1 / _LEAST_SQUARE))
     sizes = np.abs(wide[beyond])
     largest = sizes.max(axis=-1, keepdims=True, initial=0.0)
@@ -273,7 +273,7 @@ def clip_rows(
     meet R, it raises `InputError`.
     """
     shrunk = _shrunk(np.asarray(rows, np.float64), record_norm, 1.0)
-    with np.errstate(over="ignore"):  # what is infinite then is refused
+    with np.errstate(over="ignore"):  # infinite entries are refused below
         stored: HostArray = shrunk.astype(precision)
     spare = 1 - 2 * float(np.finfo(precision).eps) - 2 * _slack(stored)
     outside = np.arange(len(stored))
@@ -311,7 +311,7 @@ def _shrunk(rows: HostArray, record_norm: float, spare: float) -> HostArray:
 
 
 def pad_shards(rows: int, shards: Shards) -> Shards:
-    """Return the shards padded to so many places for each agent."""
+    """Return the shards padded to this many rows for each agent."""
     if shards.stacked.mask.shape[1] == rows:
         return shards
 

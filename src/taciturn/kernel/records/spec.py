@@ -1,4 +1,4 @@
-"""Public facts: all that planning may know of a problem. No data can be reached from here."""
+"""Public facts: all that planning may know about a problem. No data is reachable from here."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class Spec:
       is infinite only epsilon = infinity can be planned.
     - `smoothness`: c_3, the Lipschitz constant of the gradient of every f_i.
     - `regulariser_bound`, `regulariser_smoothness`: c_2 and c_4 of Huang et al. 2019, bounds on the
-      regulariser's (sub)gradient and Hessian; infinite where there is none.
+      regulariser's (sub)gradient and Hessian; infinite if unbounded.
     - `dealt`: Whether records without owners are dealt to the agents at random: neighbours are then
-      files, and a record is at each agent with some probability.
+      files, and any agent may hold a record.
     """
 
     counts: tuple[int, ...]
