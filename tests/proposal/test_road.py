@@ -154,7 +154,7 @@ def test_every_option_of_a_method_is_one_of_the_command(command, capsys, monkeyp
     for name in method_options():
         assert f"--{name.replace('_', '-')}" in text
     assert "no method" not in text
-    said = "Only of methods that this command does not take." in " ".join(text.split())
+    said = "No method of this command has it." in " ".join(text.split())
     assert said == (command == "audit")
     assert command in {one.name for one in BUILT_IN}
 

@@ -21,9 +21,9 @@ _WARNING = (
     'put public ranges and lists in their place and write source = "public"'
 )
 _OPTIONS: dict[str, tuple[Any, ...]] = {
-    "agent_column": (str, "The column that says whose record a row is."),
-    "person_column": (str, "The column that says which person a row is about."),
-    "ignore": (list[str], "A column not to use; may be repeated."),
+    "agent_column": (str, "The column that names the agent of each row."),
+    "person_column": (str, "The column that names the person of each row."),
+    "ignore": (list[str], "A column to leave out; may be repeated."),
     **FORM_OPTIONS,
 }
 

@@ -37,7 +37,7 @@ def request_options() -> dict[str, Option]:
     }
     first = ("epsilon", "delta", "agents", "rounds", "features", "evaluate")
     colluders = Option(
-        int, "With --observer sum: the most agents who collude with it. [default: 1]", PRIVACY
+        int, "With --observer sum: the largest number of colluding agents. [default: 1]", PRIVACY
     )
     return {name: found[name] for name in first} | found | {"colluders": colluders}
 
@@ -72,14 +72,14 @@ def method_options(methods: Mapping[str, Method] = METHODS, **defaults: Value) -
             text = f"{default:g}" if isinstance(default, float) else str(default)
             text = "from public facts" if callable(default) else text
             having[option.name].setdefault(text, []).append(title)
-    texts = dict.fromkeys(options, "Only of methods that this command does not take.")
+    texts = dict.fromkeys(options, "No method of this command has it.")
     for name, found in having.items():
         users = ", ".join(title for titles in found.values() for title in titles)
         values = "; ".join(
             text if len(found) == 1 else f"{text} for {', '.join(titles)}"
             for text, titles in found.items()
         )
-        texts[name] = f"Of {users}. [default: {values}]" if found else texts[name]
+        texts[name] = f"For {users}. [default: {values}]" if found else texts[name]
     return {
         name: Option(one.kind, f"{one.help} {texts[name]}", METHOD) for name, one in options.items()
     }

@@ -27,14 +27,14 @@ _MOST_PLANS = 20
 _BUDGET = ("epsilon", "delta", "observer", "relation", "unit")
 _COMPARED = (10, 50, 200, 1000)
 _FACTS: dict[str, Option] = {
-    "records": Option(int, "Of all agents together."),
-    "persons": Option(int, "Of all agents together, in place of records; with --rows-per-person."),
+    "records": Option(int, "Number of records of all agents."),
+    "persons": Option(int, "Number of persons, in place of --records; with --rows-per-person."),
     "counts": Option(
-        str, "Records, or persons, of each agent, with commas. [default: equal shares]"
+        str, "Records, or persons, per agent, separated by commas. [default: equal shares]"
     ),
     "bounds": Option(Path, "A bounds file: it gives columns, record norm and target."),
-    "columns": Option(int, "Of a record, as encoded."),
-    "classes": Option(int, "For multinomial."),
+    "columns": Option(int, "Number of encoded columns of a record."),
+    "classes": Option(int, "Number of classes, for multinomial."),
     "record_norm": Option(float, "Public bound on a record's norm. [default: 1]"),
 }
 _OPTIONS = {name: one for name, one in all_options().items() if name != "rounds"}
@@ -44,20 +44,20 @@ _OPTIONS = {name: one for name, one in all_options().items() if name != "rounds"
 def plan(
     *,
     data: Annotated[
-        str | None, typer.Argument(help="A data set by name; for others give public facts.")
+        str | None, typer.Argument(help="Name of a data set; for other data give public facts.")
     ] = None,
     rounds: Annotated[
-        str | None, typer.Option(help="Numbers to compare. [default: 10,50,200,1000]")
+        str | None, typer.Option(help="Numbers of rounds to compare. [default: 10,50,200,1000]")
     ] = None,
-    out: Annotated[Path | None, path_option("A new file for a proposal to train.")] = None,
+    out: Annotated[Path | None, path_option("New file for the proposal, for train.")] = None,
     force: Force = False,
     explain: Annotated[
-        bool, typer.Option("--explain", help="All that is predicted, and what it means.")
+        bool, typer.Option("--explain", help="Print every prediction and its meaning.")
     ] = False,
     json: Json = False,
     **given: Any,
 ) -> None:
-    """Predict noise and accuracy before spending anything: no data is read."""
+    """Predict noise and accuracy from public facts; no record is read."""
     features = given.pop("features")
     if features is not None and features.isdecimal():
         raise InputError("--features is called --columns now: the encoded columns of a record")

@@ -67,19 +67,24 @@ class NetworkRequest:
     """
 
     network: str | None = option(
-        "Without aggregator: ring, path, star, complete, grid, grid:RxC, erdos-renyi:P, regular:D, "
-        "or a file of edges (.txt, .csv, .edges, .graphml). Sums go along a spanning tree, unless "
-        "--algorithm names gossip or a relay.",
-        str, group=NETWORK, default=None, shown=f"an aggregator; {DEFAULT_NETWORK} for these",
+        "Network in place of an aggregator: ring, path, star, complete, grid, grid:RxC, "
+        "erdos-renyi:P, regular:D, or a file of edges (.txt, .csv, .edges, .graphml). Messages are "
+        "summed along a spanning tree, unless --algorithm is a gossip or relay method.",
+        str, group=NETWORK, default=None,
+        shown=f"an aggregator; {DEFAULT_NETWORK} for gossip and relay methods",
     )  # fmt: skip
     walk: str | None = option(
-        "On a relay: cyclic or random.", str, group=NETWORK, default=None, shown=DEFAULT_WALK
+        "Route of a relay's token: cyclic or random.",
+        str,
+        group=NETWORK,
+        default=None,
+        shown=DEFAULT_WALK,
     )
     cap: int | None = option(
-        "On a relay: the most answers of an agent.", int, group=NETWORK, default=None
+        "Largest number of answers of one agent on a relay.", int, group=NETWORK, default=None
     )
     exchanges: int | None = option(
-        "In gossip: exchanges for each question, at no cost in privacy.",
+        "Message exchanges per question in gossip, at no cost in privacy.",
         int, group=NETWORK, default=None, shown="1",
     )  # fmt: skip
 
@@ -151,9 +156,9 @@ def methods_text() -> str:
     networks = [n for n, m in METHODS.items() if m.network is not None]
     structures = [n for n, m in METHODS.items() if m.structure is not None]
     return (
-        f"With an aggregator, or on a --network along a spanning tree: {', '.join(plain)}. On a "
-        f"network by gossip or relay: {', '.join(networks)}. With --structure: "
-        f"{', '.join(structures)}. Or your own: module:Class."
+        f"With an aggregator, or along a spanning tree of --network: {', '.join(plain)}. Gossip "
+        f"and relay methods: {', '.join(networks)}. With --structure: {', '.join(structures)}. "
+        "A method of your own: module:Class."
     )
 
 
@@ -161,7 +166,7 @@ def rounds_text() -> str:
     """Return how many rounds the methods have by default."""
     usual = next(iter(METHODS.values())).rounds
     others = (f"; {m.rounds} for {name}" for name, m in METHODS.items() if m.rounds != usual)
-    return f"{usual}{''.join(others)}; on a relay that many sweeps of the agents"
+    return f"{usual}{''.join(others)}; on a relay, as many sweeps over the agents"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -185,42 +190,49 @@ class Request:
     - `methods`: By name, among which `algorithm` is one; `options` are values of its options.
     """
 
-    epsilon: float = option("Total budget; inf for a run without noise.", float)
-    delta: float = option("Total budget; at most 1/(10 x records). None with --epsilon inf.", float)
+    epsilon: float = option("Total epsilon; inf for a run without noise.", float)
+    delta: float = option(
+        "Total delta, at most 1/(10 x records); not needed with --epsilon inf.", float
+    )
     rounds: int | None = option("Number of rounds.", int, default=None, shown=rounds_text())
     observer: str | Observer = option(
-        "messages: every link is read; sum: only the sum over all agents, by masks in a study and "
-        "by assumption elsewhere.",
+        "messages: the adversary observes every message; sum: only the sum over all agents, by "
+        "secure aggregation in a study and by assumption elsewhere.",
         str, group=PRIVACY, default="messages",
     )  # fmt: skip
-    relation: str = option("replace_one or zero_out.", str, group=PRIVACY, default="replace_one")
+    relation: str = option(
+        "Neighbouring relation: replace_one or zero_out.",
+        str, group=PRIVACY, default="replace_one",
+    )  # fmt: skip
     rows_per_person: int | None = option(
-        "To protect persons: the most rows of one that count. Public.",
+        "Protect persons: the largest number of rows used of each. Public.",
         int, group=PRIVACY, default=None,
     )  # fmt: skip
     agents_per_person: int = option(
-        "The most agents who have rows of a person. Public.", int, group=PRIVACY, default=1
-    )
+        "Largest number of agents that hold rows of one person. Public.",
+        int, group=PRIVACY, default=1,
+    )  # fmt: skip
     evaluate: float | None = option(
         "Share of each agent's records, or persons, held out to score the model.",
         float, default=None,
     )  # fmt: skip
     clip: float | None = option(
-        "Bound on a record's coefficient.", float, group=PRIVACY, default=None, shown="by the loss"
-    )
+        "Clipping bound on a record's loss derivative.",
+        float, group=PRIVACY, default=None, shown="from the loss",
+    )  # fmt: skip
     centre: bool | None = option(
         "Learn a private centre of the rows first.",
-        bool, group=MODEL, default=False, shown="where that pays",
+        bool, group=MODEL, default=False, shown="where its noise is small",
     )  # fmt: skip
     loss: Named | None = option(
-        f"{usage(LOSSES)}.", str, group=MODEL, default=None, shown="by the target"
+        f"{usage(LOSSES)}.", str, group=MODEL, default=None, shown="from the target"
     )
     class_weight: Mapping[str, float] | None = option(
-        "LABEL=WEIGHT, public, in (0, 1]; may be repeated.",
+        "LABEL=WEIGHT: public weight of a class, in (0, 1]; may be repeated.",
         list[str], group=MODEL, default=None, shown="1",
     )  # fmt: skip
     prior: Mapping[str, float] | None = option(
-        "LABEL=SHARE, public, for each label: weights by which all count equally.",
+        "LABEL=SHARE, for every class: its public share; classes then count equally.",
         list[str], group=MODEL, default=None,
     )  # fmt: skip
     regulariser: Named = option(
@@ -229,7 +241,7 @@ class Request:
     constraint: Named = option(f"{usage(CONSTRAINTS)}.", str, group=MODEL, default=NONE)
     algorithm: str = option(methods_text(), str, group=METHOD, default="noisy-gradient")
     split_seed: int = option(
-        "Of the split of published data; with --seed of owners too.",
+        "Seed of the train/test split of published data and, with --seed, of the division.",
         int, group=METHOD, default=0,
     )  # fmt: skip
     options: Mapping[str, Value] = field(default_factory=dict)
@@ -320,7 +332,7 @@ class StructureRequest:
     )
     weights: Named | None = None
     graph: str | None = option(
-        "CSV, public: edges of fused-lasso, A of generalized-lasso.",
+        "Public CSV file: the edges of fused-lasso, the matrix A of generalized-lasso.",
         Path, group=MODEL, default=None,
     )  # fmt: skip
 
