@@ -21,7 +21,7 @@ from taciturn.budget.caps import Guarantee, caps_of
 from taciturn.budget.charge import AccountTerms, Charge, Purpose, Share, share_of
 from taciturn.errors import AccountError, InputError
 
-_PATIENCE = timedelta(hours=1)  # until a reservation that was not opened is returned
+_PATIENCE = timedelta(hours=1)  # a reservation not opened by then is returned
 
 
 @dataclass(frozen=True)
