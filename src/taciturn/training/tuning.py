@@ -1,4 +1,4 @@
-"""A private choice among trainings: candidates share a budget, and held-out records pick one."""
+"""A private choice among trainings that share a budget, made on held-out records."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ from taciturn.training.training import Training, train
 from taciturn.typing import HostArray
 
 FEWEST, MOST_CANDIDATES = 2, 32
-# of a candidate's mu: what joining their ledgers may round up
+# share of a candidate's mu reserved for the rounding of the joint ledger
 _MARGIN = 1e-5
 _SURE, _DRAWS = 0.95, 4000
 
 
 class Candidate(Part):
-    """A candidate: what it is called, and its training at its share of the budget."""
+    """A candidate: its name, and its training at its share of the budget."""
 
     name: str
     proposal: Proposal
@@ -64,12 +64,11 @@ class Candidate(Part):
 class TuneProposal(Document):
     """Everything public about a choice among trainings: frozen, checked, and data only.
 
-    All candidates are trained on the same records. Others, which are held out of all trainings,
-    say which candidate is best (`choose`).
+    All candidates are trained on the same records. Other records, held out of all trainings,
+    determine the choice (`choose`).
 
-    Candidates are trained in their order, and of several that are chosen equally often the first
-    wins. They may differ in features, problem, method and rounds, and in nothing else. The budget
-    is that of trainings and choice together.
+    Candidates are trained in order, and ties are resolved for the first. They may differ only in
+    features, problem, method and rounds. The budget covers trainings and choice together.
     """
 
     FORMAT: ClassVar[str] = "taciturn.tune"
@@ -132,7 +131,7 @@ class TuneProposal(Document):
 
     @property
     def units_held_out(self) -> tuple[int, ...]:
-        """How many records or persons of each agent choose."""
+        """The number of each agent's records or persons that choose."""
         rows = self.budget.rows_per_person or 1
         return tuple(count // rows for count in self.evaluation.counts)
 
@@ -147,12 +146,12 @@ def propose_choice(
 ) -> TuneProposal:
     r"""Return the proposal of a choice among named requests on the same terms.
 
-    Of k candidates each is proposed at mu / sqrt(k), mu that of the whole budget: all together then
+    Each of k candidates is proposed at mu / sqrt(k), mu that of the whole budget: together they
     have mu (`taciturn.kernel.privacy.compose`). The facts are those with each candidate's features;
     the rest is as for `taciturn.training.propose`.
 
     - `requests`: A name for each candidate, and its request with the whole budget.
-    - `share`: Of each agent's records or persons, to choose by.
+    - `share`: The share of each agent's records or persons held out for the choice.
     """
     if len(requests) < FEWEST:
         raise InputError(f"there are {len(requests)} candidates; give at least {FEWEST}")
@@ -173,10 +172,10 @@ def propose_choice(
 
 @dataclass(frozen=True, eq=False)
 class TunePlan:
-    """What a choice among trainings will do and cost.
+    """The plan and cost of a choice among trainings.
 
     The rate is that of every agent's choice (`taciturn.kernel.noise.exponential_choice`);
-    certificate, charge and purpose are of all trainings, in order, and the choice together.
+    certificate, charge and purpose cover all trainings, in order, and the choice.
     """
 
     plans: tuple[Plan, ...]
@@ -189,28 +188,28 @@ class TunePlan:
 def plan_choice(proposal: TuneProposal) -> TunePlan:
     r"""Return the plan of a choice, derived from its proposal alone.
 
-    An `InputError` if there is no plan for a candidate, or its answers have no mu; a `PrivacyError`
-    if all together would cost more than the budget.
+    Raises `InputError` if there is no plan for a candidate, or its answers have no mu;
+    `PrivacyError` if the total would exceed the budget.
 
-    **Guarantee.** A record is trained on or chooses, by a secret draw that all candidates share
-    (`taciturn.kernel.records.hold_out`).
+    **Guarantee.** A record is either trained on or chooses, by a secret draw common to all
+    candidates (`taciturn.kernel.records.hold_out`).
 
-    *Trained on.* All k candidates ask it, and everything that it answers may be seen, also of
-    those that are not picked: legs on one part (`taciturn.kernel.privacy.compose`), and the choice,
-    made by others, is post-processing.
+    *Trained on.* All k candidates query it, and all answers may be observed, including those of
+    candidates not chosen: legs on one part (`taciturn.kernel.privacy.compose`). The choice, made by
+    other records, depends on it only through these answers.
 
-    *Chooses.* All that the trainings let an observer see has the same law with any other record in
-    its place. Given it, the record's agent makes one choice: a number of errors, a sum of terms in
-    [0, 1], one for each of its records or persons, by candidate. That is `mu_of_choice` at its
-    rate, which is made at most the mu of the agent with the least in the trainings.
+    *Chooses.* The observer's view of the trainings has the same law with any other record in its
+    place. Given that view, the record's agent makes one choice, from the error count of each
+    candidate, a sum of terms in [0, 1], one per record or person. It costs `mu_of_choice` at its
+    rate, which is set so that this is at most the least mu of an agent in the trainings.
 
-    So both together cost the larger of the two (`taciturn.kernel.privacy.compose`), which is that
-    of the trainings. Theorems on private tuning with a random number of trainings (Papernot
-    and Steinke 2022; Koskela, Redberg and Wang 2024) need those that are not picked to stay hidden.
-    Here every message may be read, so they do not apply.
+    So the total is the larger of the two (`taciturn.kernel.privacy.compose`), that of the
+    trainings. Theorems on private tuning with a random number of trainings (Papernot and Steinke
+    2022; Koskela, Redberg and Wang 2024) require that trainings not chosen stay hidden. Here every
+    message may be observed, so they do not apply.
     """
     terms = proposal.budget.terms
-    for candidate in proposal.candidates:  # before noise is computed for them
+    for candidate in proposal.candidates:  # before their noise is computed
         _, oracles = candidate.proposal.composition()
         if not all(oracle.sampling.rate == 1 and oracle.noise.adds for oracle in oracles):
             raise InputError(
@@ -252,16 +251,16 @@ def plan_choice(proposal: TuneProposal) -> TunePlan:
 
 @dataclass(frozen=True)
 class Price:
-    """What picking costs.
+    """The price of a choice.
 
-    - `noise`: How much more each candidate has than if it were trained by itself: sqrt(k).
-    - `multipliers`: Noise over sensitivity of each candidate's answers.
-    - `risks`: What theory estimates of each one's excess risk; None where it does not.
-    - `alone`: The same for the default, trained by itself on all records with the whole budget.
-    - `chooses`, `trained`: How many records, or persons, choose, and are trained on.
-    - `gap`: The share of errors by which a candidate must be better than all others to be picked in
-      19 of 20 choices; None if no gap is enough. It counts the noise of the choice alone, and not
-      which records happen to be held out.
+    - `noise`: The noise of each candidate relative to that of a single training: sqrt(k).
+    - `multipliers`: Noise scale / sensitivity of each candidate's answers.
+    - `risks`: The theoretical estimate of each candidate's excess risk, or None.
+    - `alone`: The same for the default, trained alone on all records with the whole budget.
+    - `chooses`, `trained`: The numbers of records, or persons, that choose and that are trained on.
+    - `gap`: The lead in error rate over all others with which a candidate is chosen with
+      probability 0.95; None if no lead suffices. It accounts for the noise of the choice, not for
+      the sampling of the held-out records.
     """
 
     candidates: int
@@ -305,7 +304,7 @@ class Price:
 
 
 def price_of(proposal: TuneProposal, plan: TunePlan, default: Proposal | None) -> Price:
-    """Return what picking costs beside training `default` alone, before a record is read."""
+    """Return the price of a choice, and the estimate for `default` alone; no record is read."""
     proposals = [candidate.proposal for candidate in proposal.candidates]
     forecasts = [known_forecast(*pair) for pair in zip(proposals, plan.plans, strict=True)]
     alone = None
