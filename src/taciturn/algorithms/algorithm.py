@@ -86,7 +86,7 @@ class Algorithm(eqx.Module):
         """
         if self.loss is None:
             raise InputError(
-                f"{type(self).__name__} has no problem, hence no gradient to ask for; define "
+                f"{type(self).__name__} has no problem, hence no gradient to query; define "
                 "oracles(clip), which returns its questions"
             )
         return (Gradient(self.loss, clip),)

@@ -170,8 +170,8 @@ def check_centre(one_public: bool, plain: bool, rounds: int) -> None:
     """
     if not one_public:
         raise InputError(
-            "by gossip or on a relay every agent would have a separate centre, and models on rows "
-            "around different centres cannot be averaged; leave the centre out"
+            "in gossip and on a relay every agent would have a separate centre, and models around "
+            "different centres cannot be averaged; leave the centre out"
         )
     if not plain:
         raise InputError("a structure is about the columns themselves; leave the centre out")

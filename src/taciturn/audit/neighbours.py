@@ -52,8 +52,7 @@ def replace_record(
         raise InputError(f"the new record has shape {row.shape}; it must be ({shards.dimension},)")
     if enforce and not row_norms(row[None])[0] <= shards.record_norm:
         raise InputError(
-            f"the new record's norm is not at most {shards.record_norm:g}; bring it there with "
-            "clip_rows"
+            f"the new record's norm exceeds {shards.record_norm:g}; clip it with clip_rows"
         )
     changed = Shard(
         features=data.features.at[agent, index].set(jnp.asarray(row)),

@@ -96,16 +96,16 @@ def composition_of(
         return proposal_of(subject, Setup(epsilon=1.0, clip=clip, centre=centre)).composition()
     if centre:
         raise InputError(
-            f"{name_of(subject)} is not a method of the library; compose it with a centre yourself "
-            "(taciturn.algorithms.add_centre), or audit it without"
+            f"{name_of(subject)} is not a method of the library; add a centre to it "
+            "(taciturn.algorithms.add_centre), or audit it without one"
         )
     result = subject(PROBLEM)
     if isinstance(result, algorithms.Composition):
         return result
     if not isinstance(result, algorithms.Algorithm):
         raise InputError(
-            f"{name_of(subject)} makes a {type(result).__name__} of a problem; it must make an "
-            "Algorithm, or a Composition of an algorithm and its oracles"
+            f"{name_of(subject)} returns a {type(result).__name__} for a problem; it must return "
+            "an Algorithm, or a Composition of an algorithm and its oracles"
         )
     return algorithms.Composition(result, result.oracles(clip))
 
@@ -324,7 +324,7 @@ def _unclipped(oracle: Oracle) -> Oracle:
     if isinstance(oracle, Statistics):
         return dataclasses.replace(oracle, target_bound=_FAR)
     if not isinstance(oracle, Gradient | ProjectedStep | ProximalStep):
-        raise InputError(f"{type(oracle).__name__} does not clip, so it cannot forget to")
+        raise InputError(f"{type(oracle).__name__} does not clip; choose another fault")
     return dataclasses.replace(oracle, clip=_FAR)
 
 

@@ -475,6 +475,6 @@ def advance_head(connection: sqlite3.Connection, balance: Balance, file: Path) -
         if old is None or store.digest_of(connection, old.number) != old.digest:
             raise InputError(
                 f"a copy of account {balance.name!r} was charged meanwhile, or its head was lost, "
-                "so no record is read; put the right file back"
+                "so no record is read; restore the right file"
             )
         store.write_head(head, store.last_of(connection))

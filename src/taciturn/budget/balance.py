@@ -461,7 +461,7 @@ def _refusal(state: Balance, cost: Total, values: int, purpose: Purpose) -> str:
     left = state.left
     parts = [
         f"account {state.name!r} has no room for this run, so nothing was charged and no record "
-        f"read: what is left is {state.left_text()}"
+        f"read; the remaining budget is {state.left_text()}"
     ]
     if cost.divergence > 0 and state.caps.divergence == 0:
         return (
@@ -471,8 +471,7 @@ def _refusal(state: Balance, cost: Total, values: int, purpose: Purpose) -> str:
     if left.values >= values:
         return "; ".join([*parts, _would_fit(state, cost, purpose)])
     parts.append(
-        f"it releases {values:,} numbers; of the numbers that may be released "
-        f"{left.values:,} are left"
+        f"it releases {values:,} numbers, of which the account admits {left.values:,} more"
     )
     rounds = left.values * purpose.rounds // values
     if rounds < 1:

@@ -135,7 +135,7 @@ def _renyi(epsilon: float, delta: float, given: int | None) -> tuple[int, float]
     order, room = max(rooms, key=lambda pair: pair[1] / pair[0])
     if not room > 0:
         raise InputError(
-            f"the share of the curves, epsilon {epsilon:g} at delta {delta:g}, is too small for "
-            f"any answer at order {order}; give a larger share or a higher order, or no share"
+            f"the share of the curves, epsilon {epsilon:g} at delta {delta:g}, admits no answer at "
+            f"order {order}; give a larger share or a higher order, or no share"
         )
     return order, room * (1 - 1e-12)

@@ -66,9 +66,9 @@ class Charge:
     def __post_init__(self) -> None:
         if self.dealt and self.partition is not None:
             raise InputError(
-                f"the division {self.partition!r} has a name, and the records of this run are "
-                "dealt to the agents by a new draw, so its costs do not add up agent by agent; "
-                "leave the name out, or give each record its owner"
+                f"the division has the name {self.partition!r}, but this run deals the records to "
+                "the agents by a new draw, so its costs cannot be added agent by agent; leave the "
+                "name out, or give each record its owner"
             )
         agents = len(self.messages)
         if agents == 0 or (self.summed is not None and len(self.summed) != agents):
@@ -147,9 +147,9 @@ def check_relations(run: Relation, account: Relation) -> None:
     """Raise `InputError` unless events under one relation can be charged under the other."""
     if run != account and not (isinstance(run, ZeroOut) and account.name == "replace_one"):
         raise InputError(
-            f"the run hides a change of {relation_text(run)} and the account one of "
-            f"{relation_text(account)}, which do not add up; plan the run under that of the "
-            "account, or charge another one"
+            f"the run has the relation {relation_text(run)} and the account "
+            f"{relation_text(account)}, which do not compose; plan the run under the relation of "
+            "the account, or charge another account"
         )
 
 
@@ -444,8 +444,8 @@ def _costs_by_events(terms: AccountTerms, order: int, charge: Charge) -> Mapping
     check_relations(run, terms.neighbours)
     if charge.unit != terms.unit:
         raise InputError(
-            f"the run hides a change of one {charge.unit} and the account one of one {terms.unit}, "
-            "which do not add up; plan the run for the unit of the account, or charge another one"
+            f"the run protects one {charge.unit} and the account one {terms.unit}, which do not "
+            "compose; plan the run for the unit of the account, or charge another account"
         )
     return {
         events: cost_of(events, run=run, account=terms.neighbours, order=order)
@@ -467,7 +467,7 @@ def _observed_events(terms: AccountTerms, charge: Charge) -> tuple[Events, ...]:
 
 def _exact(cost: float) -> Fraction:
     if not math.isfinite(cost):
-        raise InputError("an answer of this run costs more than any account holds; add more noise")
+        raise InputError("an answer of this run exceeds any account; add more noise")
     return Fraction(cost)
 
 

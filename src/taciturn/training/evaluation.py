@@ -315,8 +315,8 @@ class Width:
             of, unit, at = "of the error", "", f", {self.likely:.2%} at an error of {LIKELY:.0%}"
         return [
             f"Evaluation: {self.records:,} {self.unit}s are held out, {self.trained:,} trained on; "
-            f"the {LEVEL:.0%} interval {of} will reach {self.most:.2%}{unit} either way at most"
-            f"{at}; noise alone {self.noise:.2%}"
+            f"half-width of the {LEVEL:.0%} interval {of}: at most {self.most:.2%}{unit}"
+            f"{at}; from noise alone {self.noise:.2%}"
         ]
 
 
@@ -497,9 +497,9 @@ class PrivateScore:
         """The meaning of the figures, as a sentence."""
         each = ", each counting once" if self.unit == "person" else ""
         return (
-            f"Private score, of {self.records:,} {self.unit}s held out{each} (in brackets "
-            f"{LEVEL:.0%} intervals, for noise and sample; each holds for one figure by itself, "
-            f"among the {self.unit}s that those held out are a sample of):"
+            f"Private score, from {self.records:,} {self.unit}s held out{each} (in brackets "
+            f"{LEVEL:.0%} confidence intervals for noise and sampling, each for one figure in the "
+            f"population of {self.unit}s):"
         )
 
     def rows(self) -> list[tuple[str, str]]:

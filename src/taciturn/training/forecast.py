@@ -79,7 +79,7 @@ def forecast(
 ) -> Forecast:
     """Return the prediction for a proposal from its plan; the regulariser is ignored."""
     if math.isinf(proposal.budget.epsilon):
-        raise InputError("without a budget there is no noise to forecast; give a finite epsilon")
+        raise InputError("a run without noise has no forecast; give a finite epsilon")
     plan = proposal.plan(methods) if plan is None else plan
     name, algorithm, facts, first = proposal.method.name, plan.program.algorithm, plan.spec, 0
     if isinstance(algorithm, algorithms.Centred):  # whose first round asks for the centre

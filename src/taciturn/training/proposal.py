@@ -88,8 +88,8 @@ class Proposal(Document):
         rows = self.budget.terms.adjacency.rows_per_person or 1
         if any(count % rows for count in self.counts):
             raise InputError(
-                f"counts are not multiples of {rows}, the places of a person; give every agent so "
-                "many for each of its persons"
+                f"counts are not multiples of {rows}, the places of a person; give every agent "
+                f"{rows} for each of its persons"
             )
         if self.network is not None:
             self.network.network(len(self.counts))
@@ -105,9 +105,8 @@ class Proposal(Document):
             check_at_one_agent(self.budget.agents_per_person)
             if self.budget.unit == "agent":
                 raise InputError(
-                    "an agent has records in the training and among those held out, so what is "
-                    "protected is in both and pays for both; leave evaluate out, or protect "
-                    "records or persons"
+                    "an agent has records both in the training and held out, so the protected unit "
+                    "pays for both; leave evaluate out, or protect records or persons"
                 )
             self.question  # noqa: B018 - checked
             self.evaluation.check_share(self.counts, self.budget.rows_per_person)

@@ -103,7 +103,7 @@ class NetworkRequest:
             if given:
                 suited = ", ".join(other for other, one in METHODS.items() if one.network == kind)
                 raise InputError(
-                    f"{name} {why}, so leave the {given[0]} out; those who take one are {suited}"
+                    f"{name} {why}, so leave the {given[0]} out; methods that take it are {suited}"
                 )
         if self.exchanges is not None:
             checks.at_least("exchanges", self.exchanges, 1)

@@ -96,7 +96,7 @@ class TuneProposal(Document):
         for candidate in self.candidates:
             self._check(candidate.proposal)
         if self.evaluation.asked:
-            raise InputError("the records that choose are asked nothing else; say so")
+            raise InputError("held-out records that choose are not evaluated; set asked to false")
         first = self.candidates[0].proposal
         first.question  # noqa: B018 - checked
         self.evaluation.check_share(first.counts, self.budget.rows_per_person)
@@ -228,7 +228,7 @@ def plan_choice(proposal: TuneProposal) -> TunePlan:
     sizes = privacy.compose(trainings, terms).certificate().per_agent_mu
     assert sizes is not None
     if not min(sizes) > 0:
-        raise InputError("an agent is never asked, so that it could not pay for a choice; ask all")
+        raise InputError("an agent is never queried, so its choice has no budget; query all agents")
     rate = rate_of_choice(min(sizes), terms.adjacency.relation)
     composition = privacy.compose((*trainings, privacy.ChoiceLeg("held out", rate)), terms)
     certificate = composition.certificate()
@@ -285,20 +285,20 @@ class Price:
             )
         ]
         resolution = (
-            f"The noise of the choice hides which candidate is best: {self.chooses:,} held out "
-            "are too few for this budget"
+            f"The noise of the choice hides the best candidate: {self.chooses:,} held out are too "
+            "few for this budget"
         )
         if self.gap is not None:
             resolution = (
-                f"{self.chooses:,} are held out to choose: a candidate that is better than all "
-                f"others by {self.gap:.2%} is picked in 19 of 20 choices; smaller differences are "
-                "left to chance"
+                f"{self.chooses:,} are held out for the choice: a candidate that leads all others "
+                f"by {self.gap:.2%} is chosen with probability 0.95; smaller differences are not "
+                "resolved"
             )
         return [
-            f"{self.candidates} candidates share the budget, so that each has {self.noise:.3g} "
-            "times the noise that it would have by itself:",
+            f"{self.candidates} candidates share the budget, so each has {self.noise:.3g} times "
+            "the noise of a single training:",
             *rows,
-            f"  the default by itself, at the whole budget{estimates[-1] or ': no estimate'}",
+            f"  the default alone, at the whole budget{estimates[-1] or ': no estimate'}",
             resolution,
         ]
 
