@@ -42,11 +42,11 @@ PRIVACY, MODEL, METHOD, NETWORK = "Privacy", "Model", "Method", "Network"
 def option(
     text: str, kind: Any, *, group: str | None = None, shown: str | None = None, **default: Any
 ) -> Any:
-    """Return a field of a request that the command line offers as an option, declared here alone.
+    """Return a field of a request that is also an option of the command line.
 
-    - `text`: A few words for help texts. `kind`: What is typed.
-    - `group`: The panel of the help page; None for the first one, of what most people need.
-    - `shown`: The default in words; that of the field if there is one, else none is shown.
+    - `text`: A short help text. `kind`: The type of the value.
+    - `group`: The panel of the help page; None for the first, with the most common options.
+    - `shown`: The default in words; by default that of the field, if any.
     """
     if shown is None and default.get("default") is not None:
         shown = str(default["default"])
@@ -62,8 +62,9 @@ class NetworkRequest:
       aggregator, and a ring for a method that has none.
     - `walk`: On a relay: "cyclic", a short closed route, or "random", to a neighbour drawn
       uniformly.
-    - `cap`: On a relay: the most answers of an agent, who from then on only passes the token on.
-    - `exchanges`: In gossip: how often the messages of one question are exchanged.
+    - `cap`: On a relay: the largest number of answers of an agent, which then only passes the token
+      on.
+    - `exchanges`: In gossip: the number of message exchanges per question.
     """
 
     network: str | None = option(
@@ -89,7 +90,7 @@ class NetworkRequest:
     )  # fmt: skip
 
     def check(self, name: str, method: Method) -> None:
-        """Raise `InputError` unless the method called `name` has a use for these options."""
+        """Raise `InputError` unless the method called `name` supports these options."""
         refused = {
             None: (
                 (("walk", "cap"), "has no token", "relay"),
@@ -115,10 +116,10 @@ class NetworkRequest:
     def connection(
         self, method: Method, agents: int, rounds: int, *, seed: int
     ) -> Connection | None:
-        """Return the connection of this many agents in so many rounds; None with an aggregator.
+        """Return the connection of these agents for these rounds; None with an aggregator.
 
-        A method with an aggregator has one unless a network is named, and a tree on that. `seed` is
-        the public seed of a random walk.
+        A star method has an aggregator unless a network is named, on which it runs along a tree.
+        `seed` is the public seed of a random walk.
         """
         if method.network is None and self.network is None:
             return None
@@ -151,7 +152,7 @@ class NetworkRequest:
 
 
 def methods_text() -> str:
-    """Return the names of the methods, by what they need."""
+    """Return the names of the methods, grouped by requirement."""
     plain = [n for n, m in METHODS.items() if m.network is None and m.structure != "required"]
     networks = [n for n, m in METHODS.items() if m.network is not None]
     structures = [n for n, m in METHODS.items() if m.structure is not None]
@@ -163,7 +164,7 @@ def methods_text() -> str:
 
 
 def rounds_text() -> str:
-    """Return how many rounds the methods have by default."""
+    """Return the default number of rounds of the methods."""
     usual = next(iter(METHODS.values())).rounds
     others = (f"; {m.rounds} for {name}" for name, m in METHODS.items() if m.rounds != usual)
     return f"{usual}{''.join(others)}; on a relay, as many sweeps over the agents"
@@ -171,23 +172,25 @@ def rounds_text() -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """A request for a run. None stands for the default that follows from public facts.
+    """A request for a run. None stands for the default derived from public facts.
 
-    An option that is invalid, as far as that can be checked without facts about the records, is an
-    `InputError`.
+    Raises `InputError` for an invalid option, as far as this can be checked without facts about the
+    records.
 
-    - `loss`: None for the first that suits the targets.
+    - `loss`: None for the default loss of the task.
     - `class_weight`, `prior`: Public weights in (0, 1] by label, or public shares of the labels
-      from which weights follow; see `weights_by_label`. Labels of a data set are "-1" and "1", or
+      that determine the weights; see `weights_by_label`. Labels of a data set are "-1" and "1", or
       "0" to "K-1".
-    - `rows_per_person`, `agents_per_person`: K, if persons are protected, and at how many agents
-      one has rows (`Adjacency`); None for K where records are.
+    - `rows_per_person`, `agents_per_person`: K and M of `Adjacency` if persons are protected; K is
+      None if records are.
     - `clip`: Public bound on the coefficient of a record; None for `clip_for`.
     - `centre`: Whether the first round learns a private centre of the rows
-      (`taciturn.algorithms.Centred`), around which the model is then linear; None where that pays.
-    - `evaluate`: The share of each agent's records, or persons, that is held out and asked about
-      the released model; None for no evaluation.
-    - `methods`: By name, among which `algorithm` is one; `options` are values of its options.
+      (`taciturn.algorithms.Centred`), around which the model is then linear; None: if its noise is
+      small.
+    - `evaluate`: The share of each agent's records, or persons, held out to evaluate the released
+      model; None for no evaluation.
+    - `methods`: The table of methods, which includes `algorithm`; `options` are values of its
+      options.
     """
 
     epsilon: float = option("Total epsilon; inf for a run without noise.", float)
@@ -279,7 +282,7 @@ class Request:
 
     @property
     def budget(self) -> Budget:
-        """The terms; the unit is a person if the rows of one are given, else a record."""
+        """The terms; the unit is a person if `rows_per_person` is given, else a record."""
         observer = self.observer
         if isinstance(observer, str):
             observer = observer_named(observer)
@@ -295,7 +298,7 @@ class Request:
         )
 
     def rounds_among(self, agents: int) -> int:
-        """Return the number of rounds: as requested, or the method's default."""
+        """Return the requested number of rounds, or the method's default."""
         if self.rounds is not None:
             return self.rounds
         return algorithms.rounds_by_default(self.method, agents, self.options)
@@ -312,7 +315,7 @@ class Request:
 
 
 def default_of(option: str) -> Any:
-    """Return the default of a field of `Request`, for interfaces that have one of that name."""
+    """Return the default of a field of `Request`, for interfaces with a parameter of that name."""
     return next(one.default for one in fields(Request) if one.name == option)
 
 
@@ -323,8 +326,8 @@ class StructureRequest:
     - `structure`: "lasso": weight |x|_1. "fused-lasso": weight (sum over edges |x_i - x_j| +
       |x|_1). "generalized-lasso": weight |A x|_1. None for no structure.
     - `weights`: "l1:W", or "elastic:W1,W2" for a ridge W2 besides; None for "l1:1e-4".
-    - `graph`: A CSV file, which is public: edges, or the rows of A. Without, neighbouring columns
-      are joined in a chain.
+    - `graph`: A public CSV file: edges, or the rows of A. By default neighbouring columns are
+      joined in a chain.
     """
 
     structure: str | None = option(
@@ -401,8 +404,8 @@ def propose(
 ) -> Proposal:
     """Return the proposal of a request, with every default from public facts alone.
 
-    - `counts`: Records of each agent, with those that are to be held out for an evaluation.
-    - `dealt`: Whether records have no owners and are dealt to several agents at random.
+    - `counts`: Records of each agent, including those to be held out for an evaluation.
+    - `dealt`: Whether records without owners are dealt to several agents at random.
     """
     if request.centre is None:
         return _around_a_centre_that_pays(
@@ -451,8 +454,8 @@ def _around_a_centre_that_pays(
 ) -> Proposal:
     """Return the proposal with a private centre if it is known to pay, else the one without.
 
-    A row around a centre has the same norm wherever the record is, which a class may not depend on
-    but a number does; and what regulariser, constraint or structure say is about the columns.
+    A row around a centre has the same norm for every record, which suits classes but not numbers;
+    and regulariser, constraint and structure refer to the original columns.
     """
     without = proposed(replace(request, centre=False))
     plain = request.regulariser in (NONE, DEFAULT_REGULARISER) and request.constraint == NONE
@@ -462,13 +465,13 @@ def _around_a_centre_that_pays(
     try:
         centred = proposed(replace(request, centre=True))
         share = noise_of_centre(centred, centred.plan(request.methods))
-    except InputError:  # a method that cannot, or a single round
+    except InputError:  # the method does not support one, or there is a single round
         return without
     return centred if share <= algorithms.MOST_NOISE else without
 
 
 def noise_of_centre(proposal: Proposal, plan: Plan) -> float:
-    """Return how far noise moves the centre of a plan, as a share of the norm of a row."""
+    """Return the noise of a plan's centre relative to the norm of a row."""
     scales = plan.ledger.scale[:, 0, 0]
     columns, norm = proposal.data.coordinates, proposal.data.row_norm
     return algorithms.noise_share(scales, columns=columns, record_norm=norm)

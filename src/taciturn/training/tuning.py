@@ -328,7 +328,7 @@ def price_of(proposal: TuneProposal, plan: TunePlan, default: Proposal | None) -
 def _gap_of(units: tuple[int, ...], candidates: int, rate: float) -> float | None:
     """Return the least gap at which a candidate wins in 19 of 20 choices, all others being equal.
 
-    Computed from as many made choices with a fixed seed, to a thousandth of a gap of 1.
+    It is estimated from simulated choices with a fixed seed, to a relative accuracy of 1e-3.
     """
     low, high = 0.0, 1.0
     if _wins(high, units, candidates, rate) < _SURE:
@@ -341,13 +341,13 @@ def _gap_of(units: tuple[int, ...], candidates: int, rate: float) -> float | Non
 
 
 def _wins(gap: float, units: tuple[int, ...], candidates: int, rate: float) -> float:
-    """Return how often the last candidate wins that is better by the gap at every agent."""
+    """Return the frequency of wins of the last candidate, which leads by the gap at every agent."""
     some = np.array([count for count in units if count], np.float64)
     draw_of_others = np.random.default_rng(1)
     draw = np.random.default_rng(0).random((_DRAWS, len(some)))
-    each = np.exp(-rate * gap * some)  # of one of the others, over that of the best
+    each = np.exp(-rate * gap * some)  # odds of another candidate against the best
     best = 1 / (1 + (candidates - 1) * each)
-    # another one is as likely as the next, wherever the draw falls above `best`
+    # if the draw is above `best`, all other candidates are equally likely
     rest = draw_of_others.integers(0, candidates - 1, draw.shape)
     picks = np.where(draw < best, candidates - 1, rest)
     votes = np.zeros((_DRAWS, candidates))
@@ -357,11 +357,12 @@ def _wins(gap: float, units: tuple[int, ...], candidates: int, rate: float) -> f
 
 @dataclass(frozen=True, eq=False)
 class Tuned:
-    """A choice among trainings, with its price if that was computed.
+    """The result of a choice among trainings, with its price if that was computed.
 
-    - `training`: Of the candidate that was picked, under the certificate of everything together.
-    - `picked`: The number of that candidate.
-    - `picks`: The candidate that each agent with held-out records picked.
+    - `training`: That of the chosen candidate, under the certificate of all trainings and the
+      choice.
+    - `picked`: The index of that candidate.
+    - `picks`: The vote of each agent with held-out records.
     """
 
     proposal: TuneProposal
@@ -382,7 +383,7 @@ class Tuned:
         return tuple(candidate.name for candidate in self.proposal.candidates)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what was chosen among what, as JSON-safe values."""
+        """Return candidates and choice as JSON-safe values."""
         return {
             "candidates": self.names,
             "picked": self.names[self.picked],
@@ -404,19 +405,20 @@ def tune(  # noqa: PLR0913 - what is chosen from, on what, and who pays
     report: Callable[[int], None] | None = None,
     release: Callable[[int, Training], None] | None = None,
 ) -> Tuned:
-    """Return the training that held-out records pick, with the price, and what all of it cost.
+    """Train all candidates and return the one chosen on held-out records, with price and charge.
 
-    A `TaciturnError` if no candidate can be picked, although all are trained, charged and released.
+    Raises `TaciturnError` if the choice fails, although all are trained, charged and released.
 
-    - `seed`: Of all noise; None for the operating system's entropy. With one it is a reproduction.
+    - `seed`: Seed of all noise; None for the operating system's entropy. With a seed this is a
+      reproduction.
     - `account`: Charged once for everything, before a record is read.
-    - `report`: Called with the number of trainings that are finished.
-    - `release`: Called with the number of each candidate, from 0, and its training as soon as its
-      run has ended, under the certificate of everything.
+    - `report`: Called with the number of finished trainings.
+    - `release`: Called with the index of each candidate and its training as soon as its run has
+      ended, under the certificate of all trainings and the choice.
 
-    **Guarantee.** That of `plan_choice`: all candidates are trained on the rows that are kept, the
-    rows that are held out are read once, for the choice, and what is released is a function of the
-    trainings' messages and the picks.
+    **Guarantee.** As for `plan_choice`: all candidates are trained on the kept rows, the held-out
+    rows are read once, for the choice, and the release is a function of the trainings' messages and
+    the votes.
     """
     plan = plan_choice(proposal)
     payment: AbstractContextManager[Reservation | None] = nullcontext()
@@ -432,7 +434,7 @@ def tune(  # noqa: PLR0913 - what is chosen from, on what, and who pays
         trainings: list[Training] = []
         for number, candidate in enumerate(proposal.candidates):
             one, each, kept = candidate.proposal, seed, None
-            if seed is not None:  # noise that is drawn twice is none
+            if seed is not None:  # noise that is drawn twice cancels
                 each = int(np.random.SeedSequence([seed, number]).generate_state(1)[0])
             if release is not None:
                 kept = partial(_release, release, number, tuple(trainings), plan)
@@ -482,7 +484,7 @@ def _release(
     plan: TunePlan,
     training: Training,
 ) -> None:
-    """Hand over a candidate that was trained after others."""
+    """Release a candidate that was trained after others."""
     release(number, _certified((*earlier, training), len(earlier), plan, None))
 
 
@@ -493,7 +495,7 @@ def _pick(
     rate: float,
     seed: int | None,
 ) -> tuple[tuple[int, ...], int]:
-    """Return what each agent with held-out records picks, and what all of them pick."""
+    """Return the vote of each agent with held-out records, and the winner."""
     stream = Stream.fresh()
     if seed is not None:
         stream = Stream(hashlib.sha256(f"taciturn.tune {seed}".encode()).digest())
@@ -514,10 +516,10 @@ def _pick(
 def _certified(
     trainings: Sequence[Training], best: int, plan: TunePlan, charged: Charged | None
 ) -> Training:
-    """Return the training that was picked with the certificate of everything.
+    """Return the chosen training with the certificate of all trainings and the choice.
 
-    It holds under the conditions of all trainings: those that lost asked the same records. The plan
-    stays that of the winner's proposal, by which anyone derives it again.
+    It holds under the conditions of all trainings: the others queried the same records. The plan
+    stays that of the winner's proposal, from which anyone can derive it.
     """
     certificates = [training.plan.certificate for training in trainings]
     certificate = plan.certificate.under(
@@ -529,9 +531,9 @@ def _certified(
 
 
 def picked(picks: Sequence[int], units: Sequence[int], candidates: int) -> int:
-    """Return the candidate with the most picks, each weighed by how many records its agent asked.
+    """Return the candidate with most votes, each weighted by the agent's held-out records.
 
-    The weights are public; of several with as many the first wins.
+    The weights are public; ties are resolved for the first.
     """
     votes = np.bincount(np.asarray(picks), np.asarray(units, np.float64), candidates)
     return int(np.argmax(votes))
