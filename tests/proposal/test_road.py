@@ -236,7 +236,7 @@ def test_a_proposal_imports_no_code_that_its_reader_does_not_name(mine, taciturn
     [
         ("nowhere_of_a_test:Mine", "no module 'nowhere_of_a_test'"),
         ("mine_of_a_test:Yours", "no class or function 'Yours'"),
-        ("mine_of_a_test:number", "makes a int"),
+        ("mine_of_a_test:number", "returns a int"),
         ("mine_of_a_test:Greedy", "failed (TypeError"),
         ("broken_of_a_test:Mine", "RuntimeError: no luck"),
         ("../mine:Mine", "no name of a module"),
