@@ -179,7 +179,7 @@ def audit(  # noqa: PLR0913 - who is attacked, by whom, with what
     attacked, plan = prepared(algorithm, setup, seed)
     if fault in ("reused-noise", "repeated-noise") and plan.rounds == 1:
         raise InputError(
-            f"{algorithm} draws noise only once, so it cannot reuse it; choose another fault"
+            f"{algorithm} draws noise once, so it cannot reuse it; choose another fault"
         )
     if plan.certificate.mu is None:
         raise InputError("this plan has no mu to audit; only Gaussian answers have one")
