@@ -195,7 +195,7 @@ class Request:
 
     epsilon: float = option("Total epsilon; inf for a run without noise.", float)
     delta: float = option(
-        "Total delta, at most 1/(10 x records); not needed with --epsilon inf.", float
+        "Total delta; choose at most 1/(10 x records). Not needed with --epsilon inf.", float
     )
     rounds: int | None = option("Number of rounds.", int, default=None, shown=rounds_text())
     observer: str | Observer = option(
