@@ -313,5 +313,5 @@ def test_a_method_that_diverges_is_seen_by_convergence():
 
 
 def test_what_makes_no_algorithm_is_refused():
-    with pytest.raises(InputError, match="must make an Algorithm"):
+    with pytest.raises(InputError, match="must return an Algorithm"):
         check_method(lambda problem: np.zeros(3))

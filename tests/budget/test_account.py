@@ -176,14 +176,15 @@ def test_a_run_refused_for_its_numbers_is_told_of_rounds_and_of_no_epsilon(accou
 def test_a_run_beyond_the_account_is_refused_with_what_is_left_and_what_would_fit(account):
     account.reserve(charge(0.2), PURPOSE)
     with pytest.raises(
-        AccountError, match=r"left is epsilon 0\.\d{4} at delta .*largest epsilon that would fit"
+        AccountError,
+        match=r"remaining budget is epsilon 0\.\d{4} at delta .*largest epsilon that would fit",
     ):
         account.reserve(charge(0.2), PURPOSE)
     assert spent(account) == pytest.approx(0.04)
     for other, words in (
         (charge(messages=(((LaplaceAnswer(50.0), 1),),)), "opened without a share"),
         (charge(0.01, least_scale=2.0**23), "lattice"),
-        (charge(0.01, values=10**13), "numbers that may be released"),
+        (charge(0.01, values=10**13), "numbers, of which the account admits"),
     ):
         with pytest.raises(AccountError, match=words):
             account.reserve(other, PURPOSE)

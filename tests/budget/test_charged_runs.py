@@ -327,7 +327,7 @@ def test_power_flow_is_charged_under_its_own_relation(tmp_path, capsys, problem)
     assert "Account: one" in capsys.readouterr().out
     charged[1] = "0.02"
     assert main(["grid", "case14", *charged]) == 2
-    assert "do not add up" in capsys.readouterr().err
+    assert "do not compose" in capsys.readouterr().err
     assert len(account.state().runs) == 1
 
 

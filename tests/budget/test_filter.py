@@ -391,9 +391,9 @@ def test_relations_that_do_not_compose_are_refused_and_a_replacement_is_two_step
         (batches, ZERO, REPLACE), (events, REPLACE, ZERO), (events, BoundedChange(0.1), REPLACE),
         (events, BoundedChange(0.1), BoundedChange(0.2)), (events, TargetChange(0.1), ZERO),
     ):  # fmt: skip
-        with pytest.raises(InputError, match=r"do not add up|plan the run under"):
+        with pytest.raises(InputError, match=r"do not compose|plan the run under"):
             cost_of(given, run=run, account=account, order=4)
-    with pytest.raises(InputError, match="one agent and the account one of one record"):
+    with pytest.raises(InputError, match="one agent and the account one record"):
         total_of(AccountTerms(), 2, [Charge("replace_one", "agent", (events,))])
 
 

@@ -160,7 +160,7 @@ def test_a_proposal_for_persons_at_several_sites_is_charged_across_them(
         ((*again[:5], "r", *again[6:], *who), "charged to account 'p'"),
         (
             (*again[:5], "r", *again[6:], *who, "--another-account"),
-            "one person and the account one of one record",
+            "one person and the account one record",
         ),
         ((*again, "--person-column", "site", "--agent-column", "who"), "agents"),
     ]

@@ -1,13 +1,13 @@
 """The agent's side of a method, which never sees data.
 
-    receive(state, inbox, turn) -> state            once a round, first: dual updates go here
+    receive(state, inbox, turn) -> state            once a round, first: dual updates
     ask(state, inbox, turn) -> query                public
     tell(state, inbox, turn, answer) -> state       post-processing of a noised answer
     send(state, inbox, turn) -> (state, message)    once a round, last
 
-Nothing here carries an agent axis: a runtime maps these functions over agents, or loops over them.
-Arrays that change from run to run (schedules, scales) come in through `Turn`. The state keeps one
-tree structure and one dtype.
+No array here has an agent axis: a runtime maps these functions over agents, or loops over them.
+`Turn` carries the arrays that differ between runs (schedules, scales). The state keeps one tree
+structure and one dtype.
 """
 
 from __future__ import annotations
@@ -31,13 +31,12 @@ from taciturn.typing import Array, HostArray, Model, PyTree
 
 @dataclass(frozen=True)
 class Noise:
-    """The noise of a plan, as far as schedules may depend on it.
+    """The noise of a plan, for the computation of schedules.
 
-    - `multiplier`: scale / sensitivity of every answer; 0 without noise.
-    - `gradient_scale`: `(A,)`: standard deviation, per coordinate, of the noise on one answer of
-      each agent to question 0, a mean gradient in most methods.
-    - `rate`: The sampling rate of question 0; below 1, answers on random batches vary even without
-      noise.
+    - `multiplier`: Scale / sensitivity of every answer; 0 without noise.
+    - `gradient_scale`: `(A,)`: Standard deviation, per coordinate, of the noise on each agent's
+      answer to question 0, in most methods a mean gradient.
+    - `rate`: Sampling rate of question 0; below 1 its answers vary even without noise.
     """
 
     multiplier: float
@@ -55,7 +54,7 @@ class Noise:
         return float(np.sqrt(np.sum(self.gradient_scale**2)) / len(self.gradient_scale))
 
 
-# not typing.Self: a checker at run time sees a function, and not the class around it
+# not typing.Self: the run-time type checker sees the function without its class
 AlgorithmT = TypeVar("AlgorithmT", bound="Algorithm")
 
 
@@ -63,8 +62,8 @@ class Algorithm(eqx.Module):
     """The agent's side of a method.
 
     `tells_neighbours`: on a relay, whether the holder sends its results to all its neighbours. The
-    token is then simulated: its parts stay with the agents, and neighbours learn of the answer at
-    that hop. `runs_here`: whether the method's code is in this process.
+    token is then simulated: its parts stay with the agents, and neighbours learn the answer at that
+    hop. `runs_here`: whether the method's code runs in this process.
     """
 
     tells_neighbours: ClassVar[bool] = False
@@ -72,60 +71,60 @@ class Algorithm(eqx.Module):
 
     @property
     def loss(self) -> Loss | None:
-        """The loss that is minimised, that of `problem`; None for a method without a problem."""
+        """The loss of `problem`; None for a method without a problem."""
         return getattr(getattr(self, "problem", None), "loss", None)
 
     @property
     def step_rho(self) -> float | None:
-        """The curvature of the proximal steps that are asked for; None for other questions."""
+        """The curvature rho of the proximal steps that are queried; None for other questions."""
         return None
 
     def oracles(self, clip: float) -> tuple[Oracle, ...]:
-        """Return the questions in the order of their numbers: here the gradient on all records.
+        """Return the questions, in the order of their numbers; by default the full gradient.
 
         `clip`: the public bound on the norm of a record's coefficient.
         """
         if self.loss is None:
             raise InputError(
-                f"{type(self).__name__} has no problem, hence no gradient to ask for; define "
+                f"{type(self).__name__} has no problem, hence no gradient to query; define "
                 "oracles(clip), which returns its questions"
             )
         return (Gradient(self.loss, clip),)
 
     def on_network(self: AlgorithmT, spec: Spec, network: Any) -> AlgorithmT:
-        """Return this algorithm with its constants for the network; here unchanged.
+        """Return this algorithm with its constants for the network; by default unchanged.
 
         Called once, before planning. `network`: None for a star or a tree, a
-        `taciturn.network.Mixing` for gossip, a `taciturn.network.Walk` for a relay. Raises
-        `InputError` if a setting does not suit it, for example an unstable step size.
+        `taciturn.network.Mixing` for gossip, a `taciturn.network.Walk` for a relay. `InputError` if
+        a setting is invalid on it, for example an unstable step size.
         """
         del spec, network
         return self
 
     def questions(self, rounds: int) -> HostArray:
-        """Return the oracle's number for every question, `(T, E)`: here oracle 0, once a round."""
+        """Return the oracle of every question, `(T, E)`: by default oracle 0, once a round."""
         return np.zeros((rounds, 1), dtype=int)
 
     def schedule(self, spec: Spec, rounds: int, noise: Noise) -> dict[str, HostArray]:
-        """Return the named schedules, each `(T,)` or, where agents differ, `(A, T)`; here none.
+        """Return the named schedules, `(T,)` or, if agents differ, `(A, T)`; by default none.
 
-        T counts the rounds that have a participant; the plan fills in the others.
+        T counts the rounds with a participant; the plan fills in the others.
         """
         del spec, rounds, noise
         return {}
 
     @abstractmethod
     def start(self, template: Model) -> PyTree:
-        """Return an agent's first state; `template` is a zero model of the plan's dtype."""
+        """Return an agent's initial state; `template` is a zero model of the plan's dtype."""
 
     def receive(self, state: PyTree, inbox: PyTree, turn: Turn) -> PyTree:
-        """Return the state after reading the inbox; here unchanged."""
+        """Return the state after reading the inbox; by default unchanged."""
         del inbox, turn
         return state
 
     @abstractmethod
     def ask(self, state: PyTree, inbox: PyTree, turn: Turn) -> Any:
-        """Return the question."""
+        """Return the query."""
 
     @abstractmethod
     def tell(self, state: PyTree, inbox: PyTree, turn: Turn, answer: Array) -> PyTree:
@@ -140,7 +139,7 @@ class StarAlgorithm(Algorithm):
     """A method with an aggregator: the inbox of every agent is the aggregator's public value."""
 
     def first_public(self, template: Model) -> PyTree:
-        """Return the public value before the first round: here a zero model."""
+        """Return the public value before the first round: by default a zero model."""
         return template
 
     @abstractmethod
@@ -148,7 +147,7 @@ class StarAlgorithm(Algorithm):
         """Return the next public value from the mean of all agents' messages."""
 
     def model(self, public: PyTree) -> Model:
-        """Return the model that a run would release now: the public value, or its `average`."""
+        """Return the model released at this public value: the value itself, or its `average`."""
         model: Model = public.average if hasattr(public, "average") else public
         return model
 
@@ -172,7 +171,7 @@ class AnswerMessages(StarAlgorithm):
 class ServerMethod(AnswerMessages):
     """A star method that steps along the mean of all agents' noised gradients at a public model.
 
-    A subclass is made of the problem and defines `step`, and a `schedule` if it needs one.
+    A subclass is constructed from the problem; it defines `step`, and `schedule` if it needs one.
 
     Examples
     --------
@@ -187,7 +186,7 @@ class ServerMethod(AnswerMessages):
     def step(self, model: Model, gradient: Model, turn: Turn) -> Model:
         """Return the next public model, given the mean of all agents' gradients at this one.
 
-        `turn.values` has this round's value of every schedule.
+        `turn.values` holds the value of every schedule in this round.
         """
 
     @override
@@ -203,12 +202,12 @@ class GossipAlgorithm(Algorithm):
     """A method without aggregator.
 
     With messages m_i and weights w_ij, the inbox of agent i is sum_j w_ij (m_j - m_i), which is 0
-    where neighbours agree.
+    at consensus.
     """
 
     @abstractmethod
     def first_inbox(self, template: Model) -> PyTree:
-        """Return an agent's inbox before the first round, of the structure of its messages."""
+        """Return an agent's inbox before the first round, with the structure of its messages."""
 
     @abstractmethod
     def model(self, state: PyTree) -> Model:
@@ -216,7 +215,7 @@ class GossipAlgorithm(Algorithm):
 
 
 class RelayAlgorithm(Algorithm):
-    """A method with a token: the inbox is the arriving token, the message the one passed on."""
+    """A method with a token: the inbox is the token received, the message the token passed on."""
 
     @abstractmethod
     def first_token(self, template: Model) -> PyTree:
@@ -224,11 +223,11 @@ class RelayAlgorithm(Algorithm):
 
     @abstractmethod
     def model(self, token: PyTree) -> Model:
-        """Return the model that a run would release with this token."""
+        """Return the model released with this token."""
 
 
 def radius_of(spec: Spec, ridge: float = 0.0) -> float:
-    """Return the assumed norm of a solution, from which a horizon is chosen.
+    """Return the assumed norm of the solution, from which the horizon is chosen.
 
     sqrt(d) / R: coordinates of order one for records of norm one; with a ridge mu
 
@@ -244,7 +243,7 @@ def radius_of(spec: Spec, ridge: float = 0.0) -> float:
 def batch_variance(spec: Spec, rate: float) -> float:
     """Return a bound on the variance of the mean of all agents' batch gradients, 0 at rate 1.
 
-    An agent's is (1 - q) / (q m_i^2) sum_j |g_j|^2 <= (1 - q) c_1^2 / (q m_i); agents draw
+    An agent's variance is (1 - q) / (q m_i^2) sum_j |g_j|^2 <= (1 - q) c_1^2 / (q m_i); agents draw
     independently. An infinite c_1 is replaced by L / R: the result is then an estimate.
     """
     slope = spec.gradient_bound
@@ -257,9 +256,9 @@ def batch_variance(spec: Spec, rate: float) -> float:
 def step_within(limit: float, spec: Spec, noise: Noise, sweeps: float, ridge: float = 0.0) -> float:
     """Return min(limit / 2, min(H, H') / n): half of `limit`, or less if the noise requires it.
 
-    n sweeps, in each of which every agent is asked once, may reach the horizon H = radius sqrt(n /
-    d) / nu (`NoisyGradient`), nu the standard deviation of the mean answer of a sweep; in many
-    columns no more than H' = 4 (L / d) n / (R nu)^2. Derived in docs/explanation/step-sizes.md.
+    In n sweeps, each of one question to every agent, the horizon is at most H = radius sqrt(n / d)
+    / nu (`NoisyGradient`), nu the standard deviation of the mean answer of a sweep; with many
+    columns at most H' = 4 (L / d) n / (R nu)^2. Derived in docs/explanation/step-sizes.md.
     """
     if noise.of_mean == 0:
         return limit / 2
@@ -286,7 +285,7 @@ def smoothness_of(spec: Spec) -> float:
 
 
 def averaging(rounds: int, noise: Noise) -> Float[HostArray, " T"]:
-    """Return the weights of a mean over the last half of the rounds; the last if without noise."""
+    """Return the weights of a mean over the last half of the rounds, or the last if noiseless."""
     return np.ones(rounds) if noise.multiplier == 0 else tail_average(rounds)
 
 

@@ -1,15 +1,15 @@
 """A method on rows around a private centre, which the first round learns.
 
-Round 0 asks for the mean of the rows (`RowMean`, the last question); c is the mean over agents. The
-later rounds ask the method's queries of the rows around c: gradients on all records by
+Round 0 queries the mean of the rows (`RowMean`, the last question); c is its mean over agents.
+Later rounds answer the method's queries on the rows around c: gradients on all records by
 `CentredGradient`, others by `Recentred`.
 
 **The share of the centre.** With T questions of multiplier z and one of multiplier r z for the
-centre, mu^2 = T / z^2 + 1 / (r z)^2, so that r = sqrt((1 - s) / (s T)) spends the share s on the
-centre: here 5 %. A question on batches of rate q costs about q^2 / z^2, so that q^2 T replaces T.
+centre, mu^2 = T / z^2 + 1 / (r z)^2, so r = sqrt((1 - s) / (s T)) spends the share s = 5 % on the
+centre. A question on batches of rate q costs about q^2 / z^2, so that q^2 T replaces T.
 
-**Whether it pays.** A noised centre misses the mean by sqrt(D) nu, nu the standard deviation of its
-noise in one coordinate; the rows have norm R. Where the error is no small part of R, noise moves
+**Whether it pays.** A noised centre misses the mean by about sqrt(D) nu, nu the standard deviation
+of its noise per coordinate; the rows have norm R. Unless this error is a small part of R, it shifts
 rows at random and the method does better without a centre. The rule uses public numbers alone:
 `noise_share` must be at most `MOST_NOISE`.
 """
@@ -56,7 +56,7 @@ class _Public(NamedTuple):
 
 
 class _State(NamedTuple):
-    """The method's state, and the last answer, which is the message of the first round."""
+    """The method's state, and the last answer, the message of the first round."""
 
     method: PyTree
     answer: Array
@@ -72,7 +72,7 @@ class Centred(StarAlgorithm):
 
     **Guarantee.** The centre is a function of noised answers, and the queries are those of the
     method, so every query is public. Agents send the method's message, or in round 0 the answer
-    itself, so that summation is credited where it is for the method.
+    itself, so summation is credited whenever it is for the method.
     """
 
     method: StarAlgorithm
@@ -119,7 +119,7 @@ class Centred(StarAlgorithm):
 
     @override
     def receive(self, state: _State, inbox: _Public, turn: Turn) -> _State:
-        # the answer of round 0 is not for the method: start its state again after it
+        # the answer of round 0 is not the method's: restart the method's state after it
         blank = self.method.start(jnp.zeros_like(state.answer))
         inner = _chosen(turn.round <= 1, blank, state.method)
         return state._replace(method=self.method.receive(inner, inbox.method, _later(turn)))
@@ -165,13 +165,13 @@ class Centred(StarAlgorithm):
 def check_centre(one_public: bool, plain: bool, rounds: int) -> None:
     """Raise `InputError` unless a centre can be learned.
 
-    `one_public`: whether all agents share one public value, as on a star or a tree. `plain`:
-    whether the weights have no structure.
+    `one_public`: whether all agents share one public value, as on a star or tree. `plain`: whether
+    the weights have no structure.
     """
     if not one_public:
         raise InputError(
-            "by gossip or on a relay every agent would have a separate centre, and models on rows "
-            "around different centres cannot be averaged; leave the centre out"
+            "in gossip and on a relay every agent would have a separate centre, and models around "
+            "different centres cannot be averaged; leave the centre out"
         )
     if not plain:
         raise InputError("a structure is about the columns themselves; leave the centre out")

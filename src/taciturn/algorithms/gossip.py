@@ -50,10 +50,10 @@ class NoisedGossip(GossipAlgorithm):
 
         V <- M X - tau B G - Y,    Y <- Y + C V,    X <- prox_{tau r}(V),     Y = 0 at first.
 
-    The dual Y sums up differences C V, which vanish at agreement, instead of differences of
-    gradients in time: it does not drift with rounding. Both products are of vectors known when an
-    agent sends, so a round is one exchange of two vectors. `problem` supplies the regulariser and
-    the constraint; `step` is tau, or None.
+    The dual Y sums differences C V, which vanish at consensus, instead of successive differences of
+    gradients, so it does not drift with rounding. Both products are of vectors known when an agent
+    sends, so a round is one exchange of two vectors. `problem` supplies the regulariser and the
+    constraint; `step` is tau, None for the public choice.
 
     **Settings from public facts.** The step size is half of the method's limit, or less if the
     noise requires it (`step_within`); with noise every agent averages the last half of its models.
@@ -165,10 +165,10 @@ class LinearisedGossipADMM(NoisedGossip):
         x_i <- prox_{tau r}(x_i - tau (g_i + p_i + c sum_j w_ij (x_i - x_j))),
 
     tau = 1/(beta + 2 c), the same curvature on every graph thanks to the term c (1 - sum_j w_ij) |x
-    - x_i|^2, and c tau = 1/4. Unlike PG-EXTRA its dual sums up the models themselves, so an agent
-    sends x_i only. If all agents have one Hessian h, the mode of an eigenvalue l of W, s = (1 -
-    l)/4, obeys m^2 - (2 - 2 s - tau h) m + 1 - s - tau h = 0, whose roots lie in the unit disc iff
-    tau h < 2 - 3 s / 2; with s <= 1/2 the limit is 5 / (4 L), which is necessary.
+    - x_i|^2, and c tau = 1/4. Unlike that of PG-EXTRA, its dual sums the models themselves, so an
+    agent sends x_i only. If all agents have the same Hessian h, the mode of an eigenvalue l of W, s
+    = (1 - l)/4, satisfies m^2 - (2 - 2 s - tau h) m + 1 - s - tau h = 0, whose roots lie in the
+    unit disc iff tau h < 2 - 3 s / 2; with s <= 1/2 the limit is 5 / (4 L), which is necessary.
     """
 
     @override

@@ -1,7 +1,7 @@
 """Methods by name, for the command line, estimators, audits and papers.
 
 A method is an algorithm with its questions: DP-SGD is the noisy gradient algorithm on Poisson
-batches. A new one is a file and an entry in `METHODS`.
+batches. To add one, write a file and an entry in `METHODS`.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Setting:
 
     @property
     def step_rule(self) -> StepRule | None:
-        """The rule of the published form's steps; None for the accelerated form."""
+        """The step rule of the published form; None for the accelerated form."""
         rule = self.options["steps"]
         if rule == "accelerated":
             return None
@@ -75,7 +75,7 @@ class Setting:
 
     @property
     def records(self) -> int | None:
-        """How many records batches of a fixed size are drawn from; None for Poisson batches."""
+        """Number of records that fixed-size batches are drawn from; None for Poisson batches."""
         if self.options["batches"] != "fixed":
             return None
         relation = self.terms.adjacency.relation
@@ -91,9 +91,9 @@ class Setting:
 class Option:
     """One option of a method.
 
-    - `name`: As in Python; `title` is the command line's form, with - for _.
+    - `name`: In Python's form; `title` is the command line's, with - for _.
     - `default`: A value, or a function of the setting, whose `options` are then empty.
-    - `check`: From the title and a given value to the value used; raises `InputError`.
+    - `check`: Maps title and given value to the value used; raises `InputError`.
     - `help`: A few words for help texts.
     """
 
@@ -195,18 +195,18 @@ class Composition(NamedTuple):
 class Method:
     """A named method.
 
-    - `build`: From public facts to the algorithm and its questions.
+    - `build`: Maps public facts to the algorithm and its questions.
     - `summary`: A few words for help texts.
     - `options`: The method's options; others are refused.
-    - `rounds`: The default number; on a relay, of sweeps of as many hops as agents.
+    - `rounds`: The default number of rounds; on a relay, of sweeps of one hop per agent.
     - `network`: "relay" or "gossip" if there is no aggregator.
-    - `structure`: "required" if the method solves structured problems only, "allowed" if a
-      structure can be its regulariser with a prox.
+    - `structure`: "required" if the method solves only structured problems, "allowed" if it treats
+      a structure as a regulariser, through its prox.
     - `minimises`, `inside`: Whether the answer is a minimiser, not a gradient (the coefficient of a
-      loss of several margins is then not clipped), and whether the noise stands inside the
-      objective, so that the answer has no mu.
-    - `epoch`: From the sampling rate to the number of rounds that belong together.
-    - `elsewhere`: From a proposal to the stand-in of a method that runs in a separate process.
+      loss of several margins is then not clipped), and whether the noise is inside the objective,
+      so that the answer has no mu.
+    - `epoch`: Maps the sampling rate to the number of rounds of an epoch.
+    - `elsewhere`: Maps a proposal to the stand-in of a method that runs in a separate process.
     """
 
     build: Callable[[Setting], Composition]
@@ -224,9 +224,9 @@ class Method:
     def of(cls, target: Callable[[Problem], Any]) -> Method:
         """Return the method of a user's class, or of a function of the problem.
 
-        It makes an `Algorithm`, which states its questions, or a `Composition`.
+        It returns an `Algorithm`, which states its questions, or a `Composition`.
         """
-        # a function states its network as an attribute, perhaps on a function that it wraps
+        # a function names its network in an attribute, perhaps of a function that it wraps
         written: Any = target
         kind = _network_of(written)
         while hasattr(written, "__wrapped__"):
@@ -248,8 +248,8 @@ class Method:
     def clip_for(self, loss: Loss, epsilon: float) -> float:
         """Return the default bound on a record's coefficient.
 
-        `taciturn.problems.default_clip`; infinite without privacy, and where the method answers
-        with minimisers of a loss of several margins.
+        `taciturn.problems.default_clip`; infinite without privacy, and if the answers are
+        minimisers of a loss of several margins.
         """
         unclipped = self.minimises and loss.outputs is not None
         return math.inf if math.isinf(epsilon) or unclipped else default_clip(loss)
@@ -265,7 +265,7 @@ class Method:
 
 
 def _network_of(function: Any) -> Literal["relay", "gossip"] | None:
-    """Return the network that a function states for its method."""
+    """Return the network that a function names for its method."""
     stated = getattr(function, "network", None)
     return stated if stated in ("relay", "gossip") else None
 
@@ -419,13 +419,13 @@ METHODS: Mapping[str, Method] = MappingProxyType(_METHODS)
 
 
 def register(kind: T) -> T:
-    """Let a class or function of your own be named `module:name`; a decorator.
+    """Register a custom class or function under the name `module:name`; a decorator.
 
     A method is an `Algorithm`, or a function from a `Problem` to an algorithm or a `Composition`;
     for losses, regularisers and sets see `taciturn.problems.register`.
 
-    **Guarantee.** That of `taciturn.problems.register`: a proposal that names a class is refused in
-    a process that did not register it.
+    **Guarantee.** As for `taciturn.problems.register`: a process that did not register a class
+    refuses proposals that name it.
     """
     made: Any = kind
     if isinstance(made, type) and not issubclass(made, Algorithm):
@@ -443,7 +443,7 @@ def method_named(name: str, methods: Mapping[str, Method] = METHODS) -> Method:
 
 
 def check_options(name: str, method: Method, given: Mapping[str, Any]) -> dict[str, Value]:
-    """Return the options in their declared types; `InputError` for one the method does not have."""
+    """Return the options in their declared types; `InputError` for an option that it lacks."""
     values = {}
     for option, value in given.items():
         declared = next((entry for entry in method.options if entry.name == option), None)

@@ -39,31 +39,31 @@ class NoisyGradient(AnswerMessages):
         xbar <- xbar + a (x' - xbar)                the released model
 
     **Settings from public facts.** Let nu be the standard deviation, per coordinate, of
-    mean_i(g_i), T the number of rounds, d the dimension, R the record norm and L the smoothness. A
-    direction with little curvature is moved by H = T eta / (1 - beta), the *horizon*, times its
-    gradient, and collects noise of standard deviation H nu / sqrt(T); at a fixed total budget nu
-    grows as sqrt(T), so this depends on H alone. The excess risk of a convex problem is at most
-    radius^2 / (2 H) + H d nu^2 / (2 T), least at
+    mean_i(g_i), T the number of rounds, d the dimension, R the record norm and L the smoothness.
+    Along a direction of little curvature the iterate moves by H = T eta / (1 - beta), the
+    *horizon*, times the gradient, and accumulates noise of standard deviation H nu / sqrt(T); at a
+    fixed total budget nu grows as sqrt(T), so this depends on H alone. The excess risk of a convex
+    problem is at most radius^2 / (2 H) + H d nu^2 / (2 T), least at
 
         H = radius sqrt(T / d) / nu.
 
     With radius = sqrt(d) / R (coordinates of order one for records of norm one) this means: stop
     when the noise moves a record's margin by one unit, the scale on which a logistic loss changes.
-    If H / T <= 1/L then eta = H / T and beta = 0; beyond it eta = 1/L and momentum makes up the
+    If H / T <= 1/L then eta = H / T and beta = 0; otherwise eta = 1/L and momentum supplies the
     rest, with a transient 1 / (1 - beta) of at most an eighth of the run. The last half of the
     iterates is averaged (a = 1, 1/2, 1/3, ... from there on; a = 1 before). Without noise this is
-    the accelerated proximal gradient method: eta = 1/L, beta_k = k / (k + 3), nothing averaged,
+    the accelerated proximal gradient method: eta = 1/L, beta_k = k / (k + 3), without averaging,
     F(x_k) - F* <= 2 L |x_0 - x*|^2 / (k + 1)^2 (Beck & Teboulle 2009). On batches
     (`taciturn.kernel.questions.MinibatchGradient`) the method is distributed DP-SGD; the variance
-    of batches is not public and does not enter H, but without noise it forbids acceleration: eta =
-    1/L, beta = 0, tail averaging.
+    of batches is not public and does not enter H, but without noise it precludes acceleration: eta
+    = 1/L, beta = 0, tail averaging.
 
     `radius`: the assumed norm of the solution; None for sqrt(d) / R. `averaged`: the fraction of
     the run, at its end, that is averaged.
 
-    **Guarantee.** Query, iterate and average are functions of past noised answers. The question
+    **Guarantee.** Query, iterate and average are functions of past noised answers. The query
     depends on public state alone and the message is the answer itself, so under summation the
-    observer sees mean_i(g_i) and the noises of honest agents add up.
+    observer sees mean_i(g_i), in which the noises of honest agents add up.
     """
 
     problem: Problem

@@ -26,7 +26,7 @@ from taciturn.network import Walk
 from taciturn.problems import Problem
 from taciturn.typing import HostArray, Model, PyTree
 
-# not typing.Self: a checker at run time sees a function, and not the class around it
+# not typing.Self: the run-time type checker sees the function without its class
 RelayT = TypeVar("RelayT", bound="NoisedRelay")
 
 
@@ -39,16 +39,16 @@ class RelayState(NamedTuple):
 
 
 class NoisedRelay(RelayAlgorithm):
-    """A token whose holder asks for the gradient of f_i; the token carries the averaged model.
+    """A relay whose holder queries the gradient of f_i; the token carries the averaged model.
 
     - `step`: The step size; None for the public choice.
-    - `agents`: The number of agents; from the public facts.
-    - `pace`: A sweep moves the model like a gradient step of this many times the step size.
+    - `agents`: The number of agents, set from the public facts.
+    - `pace`: The gradient step equivalent to one sweep, in units of the step size.
     - `amplification`: The variance of a sweep's noise relative to that of such a gradient step.
 
     **Settings from public facts.** The step size is half of the method's limit, or less if the
     noise requires it (`step_within`); with noise the last half of the models is averaged. Hops
-    beyond a cap, which only pass the token on, count for neither.
+    beyond a cap, which only pass the token on, do not count in either.
     """
 
     problem: Problem
@@ -98,7 +98,7 @@ class NoisedRelay(RelayAlgorithm):
 
 
 class RecalToken(NamedTuple):
-    """The baton: the model x, the sum u of all duals, and the average of the models."""
+    """The token: the model x, the sum u of all duals, and the average of the models."""
 
     model: Model
     duals: Model
@@ -109,8 +109,8 @@ class RECAL(NoisedRelay):
     """RECAL (Wang et al. 2024) on noised gradients: the sound form of DP-RECAL.
 
     The problem is min sum_i s f_i(y_i) + A s r(x) with y_i = x, s the objective scale. The holder i
-    of the token (x, u), u = sum_j lambda_j, asks for the gradient of f_i at its copy y_i. With g
-    the noised answer, beta = 1 / (2 (A + 1)) and step size alpha:
+    of the token (x, u), u = sum_j lambda_j, queries the gradient of f_i at its copy y_i. With g the
+    noised answer, beta = 1 / (2 (A + 1)) and step size alpha:
 
         h        = lambda_i + beta (x - y_i)                                        (7a)
         x+       = prox_{A s r}(x - (u + h - lambda_i))                             (7b)
@@ -118,11 +118,11 @@ class RECAL(NoisedRelay):
         lambda_i+ = h + beta ((x+ - x) - (y_i+ - y_i))                              (7d)
         u+       = u + lambda_i+ - lambda_i                                         (7e)
 
-    It converges for alpha < 2 / (s L + 1) on any connected network, whatever the walk's law
-    (Theorem 2 there). As published, noise goes onto the message u instead, and the gradients can be
-    recovered exactly from the links: see the package taciturn-papers. `step` is alpha s, with the
-    limit 2 / (L + 1/s) (docs/explanation/step-sizes.md); `objective_scale` is s, None for 10/L,
-    which makes that nearly 2/L.
+    It converges for alpha < 2 / (s L + 1) on any connected network, whatever the law of the walk
+    (Theorem 2 of that paper). The published form adds noise to the message u instead, and the
+    gradients can be recovered exactly from the messages: see the package taciturn-papers. `step` is
+    alpha s, with the limit 2 / (L + 1/s) (docs/explanation/step-sizes.md); `objective_scale` is s,
+    None for 10/L, for which the limit is nearly 2/L.
 
     **Guarantee.** Copies, duals and the token are functions of noised answers and public constants
     alone: a run is post-processing of the adaptive composition of its answers, and an observer of
@@ -182,7 +182,7 @@ class WalkmanToken(NamedTuple):
 class Walkman(NoisedRelay):
     """Walkman with linearised steps (Mao et al. 2020) on noised gradients.
 
-    The holder i of the token m = (1/A) sum_j (y_j - z_j) asks for the gradient of f_i at its copy
+    The holder i of the token m = (1/A) sum_j (y_j - z_j) queries the gradient of f_i at its copy
     y_i. With g the noised answer and step size a:
 
         x   = prox_{a r}(m)
@@ -190,9 +190,9 @@ class Walkman(NoisedRelay):
         z_i+ = z_i + x - y_i+
         m+  = m + ((y_i+ - z_i+) - (y_i - z_i)) / A
 
-    In experiments steps of 1/L and more diverged, 1/(2 L) did not; 1/L is therefore refused. The
-    order of the walk decides `pace` and `amplification`, from 1.8 and 1 for eight agents in a fixed
-    order to 0.7 and 9.8 on a ring: docs/explanation/step-sizes.md.
+    In experiments steps of 1/L and more diverged, 1/(2 L) did not; steps of 1/L or more are
+    refused. The walk determines `pace` and `amplification`, from 1.8 and 1 for eight agents in a
+    fixed order to 0.7 and 9.8 on a ring: docs/explanation/step-sizes.md.
 
     **Guarantee.** As for `RECAL`.
     """

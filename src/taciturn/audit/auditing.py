@@ -1,4 +1,4 @@
-"""The whole audit of one algorithm: likelihood ratio, replay, residuals, messages, verdict."""
+"""The audit of one algorithm: likelihood ratio, replay, residuals, messages, verdict."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ from taciturn.kernel.noise import Stream
 from taciturn.kernel.privacy import Messages, Observer, epsilon_of
 from taciturn.network import Network
 
-# probability of a false alarm in an audit; a suite runs hundreds, and planted faults reach 1e-24
+# false alarm rate of an audit; a suite runs hundreds, and planted faults have p-values of 1e-24
 LEVEL = 1e-6
 DELTA = 1e-5
 LEAST_MU, MOST_MU = 1e-3, 100.0
-MOST_ROWS = 100  # of a person that is attacked
+MOST_ROWS = 100  # of an attacked person
 Outcome = Literal["consistent", "violated"]
 
 
@@ -63,10 +63,11 @@ Outcome = Literal["consistent", "violated"]
 class AuditReport:
     """The result of each layer of the audit.
 
-    - `claimed_mu`: What the certificate states.
-    - `likelihood`: Lower bound from runs on each of two neighbouring data sets.
-    - `replay`, `residuals`: Of one recorded run.
-    - `drawn`: Of the noise of a run without a seed, over long answers and several blocks of rounds.
+    - `claimed_mu`: The mu of the certificate.
+    - `likelihood`: Lower bound on mu from runs on each of two neighbouring data sets.
+    - `replay`, `residuals`: Tests of one recorded run.
+    - `drawn`: Tests of the noise of a run without a seed, with long answers and several blocks of
+      rounds.
     """
 
     algorithm: str
@@ -131,29 +132,29 @@ def audit(  # noqa: PLR0913 - who is attacked, by whom, with what
 ) -> AuditReport:
     """Attack `algorithm`, planned to be mu-GDP, on a problem that saturates its bound.
 
-    The attacker knows both data sets, every other record and all settings, and sees what the
-    observer sees. The decision threshold is fixed before the runs; confidence is 95 %.
+    The attacker knows both data sets and all settings, and has the observer's view. The decision
+    threshold is fixed before the runs; confidence is 95 %.
 
-    - `algorithm`: A name of `taciturn.algorithms.METHODS`, or a function from a problem to an
-      algorithm (which asks the library's gradient), or to a `Composition`, whose oracles' bounds
-      are then audited too. Their clip must be 1, which the problem saturates, for the first oracle
-      for which such a problem is known.
-    - `mu`: The planned total; between 1 and 2 the attack is sharpest.
+    - `algorithm`: A name in `taciturn.algorithms.METHODS`, or a function from a problem to an
+      algorithm (which queries the library's gradient), or to a `Composition`, whose oracles' bounds
+      are then audited too. The clip must be 1; the problem saturates the first oracle for which a
+      saturating problem is known.
+    - `mu`: The planned total; the attack is sharpest between 1 and 2.
     - `runs`: Runs on each of the two data sets, for the likelihood ratio.
-    - `seed`: Of data and noise; None for the operating system's. The noise of a run without a seed
-      is tested in any case, on a separate run.
-    - `fault`: A fault to plant; the report must then say `violated`. The question is one of the
-      library's: what is audited is the algorithm, the door and the accounting.
-    - `observer`: Who attacks; None for an observer of all messages.
-    - `network`: Of `AGENTS` agents, for gossip, a relay or a tree; a walk's hops are then the
-      rounds. None: for a named method that needs one, a random walk on a ring or gossip on a path.
-    - `options`, `centre`: Of a named method: its options, and whether it asks about rows around a
+    - `seed`: Seed of data and noise; None for one from the operating system. The noise of a run
+      without a seed is tested in any case, on a separate run.
+    - `fault`: A fault to plant; the verdict must then be `violated`.
+    - `observer`: The attacker's view; None for all messages.
+    - `network`: A network of `AGENTS` agents, for gossip, a relay or a tree; the hops of a walk are
+      the rounds. None: for a named method that needs one, a random walk on a ring or gossip on a
+      path.
+    - `options`, `centre`: For a named method: its options, and whether it queries rows around a
       private centre.
-    - `rows_per_person`, `agents_per_person`: Attack a person with so many rows, at so many agents,
-      instead of a record.
-    - `pair`: Two packed data sets, of record norm 1 and in double precision, that differ in the
-      record that moves your question furthest. None for a pair that saturates a question of the
-      library.
+    - `rows_per_person`, `agents_per_person`: Attack a person with this many rows at each of this
+      many agents, instead of a record.
+    - `pair`: Two packed data sets, of record norm 1 and in double precision, that differ in one
+      record and move your question as far as possible. None for a pair that saturates a question of
+      the library.
     """
     if not LEAST_MU <= checks.positive("mu", mu) <= MOST_MU:
         raise InputError(f"mu is {mu:g}; it must be between {LEAST_MU:g} and {MOST_MU:g}")
@@ -178,7 +179,7 @@ def audit(  # noqa: PLR0913 - who is attacked, by whom, with what
     attacked, plan = prepared(algorithm, setup, seed)
     if fault in ("reused-noise", "repeated-noise") and plan.rounds == 1:
         raise InputError(
-            f"{algorithm} draws noise once, so none can be reused; choose another fault"
+            f"{algorithm} draws noise once, so it cannot reuse it; choose another fault"
         )
     if plan.certificate.mu is None:
         raise InputError("this plan has no mu to audit; only Gaussian answers have one")
@@ -194,7 +195,7 @@ def audit(  # noqa: PLR0913 - who is attacked, by whom, with what
 
 
 def _of_persons(setup: Setup, rows_per_person: int | None, agents_per_person: int) -> Setup:
-    """Return the setup of an attack on a person, checked; unchanged where a record is attacked."""
+    """Return the checked setup of an attack on a person; unchanged if a record is attacked."""
     if rows_per_person is None:
         if agents_per_person != 1:
             raise InputError(
@@ -228,7 +229,7 @@ def prepared_wide(
 ) -> tuple[Canary, Plan]:
     """Return the result of `prepared` on data with more features, where the subject allows them.
 
-    A user's method, or pair, may be for one number of features only.
+    A user's method, or pair, may be restricted to one number of features.
     """
     if setup.pair is None:
         with suppress(InputError):
@@ -254,7 +255,7 @@ def refuse_without_mu(subject: str | Maker) -> None:
         return
     what, other = "answers on sampled batches", "audit_sampled"
     if method.inside:
-        what, other = "puts its noise inside an objective", "audit_perturbed"
+        what, other = "adds noise inside an objective", "audit_perturbed"
     raise InputError(
         f"{subject} {what}, which has no mu to audit; use taciturn.audit.{other}, which bounds "
         "epsilon"
@@ -269,7 +270,7 @@ def recorded(
     first, second = (records_for_door(plan, one) for one in (pair.first, pair.second))
     live = Live(program.oracles, program.mechanism, first)
     subject = plant(fault, program.algorithm, live)
-    # a faulty method shows in its messages, which are not sent where whole steps are summed
+    # a faulty method is detected by its messages, which are not sent if integer steps are summed
     summed = program.summed and subject.algorithm is program.algorithm
     program = dataclasses.replace(program, algorithm=subject.algorithm, summed=summed)
     raw = Supply(program.agenda, Stream.seeded(seed), first.rows).block(0, program.rounds)

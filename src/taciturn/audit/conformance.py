@@ -1,11 +1,11 @@
-"""The conformance kit: the laws that every method and every oracle must pass, as one call.
+"""The conformance kit: the laws that every method and every oracle must satisfy, in one call.
 
     print(check(Mine))                           # a function from a problem to an algorithm
     print(check("noisy-gradient"))               # or the name of a method
     print(check(MyQuestion(loss, 1.0)))
 
-Where it applies, a check is also run on a planted fault: one that it misses counts as a violation,
-since the check then proves nothing.
+Where possible, a check is also run on a planted fault: a missed fault counts as a violation, since
+the check then proves nothing.
 """
 
 from __future__ import annotations
@@ -50,16 +50,16 @@ MU, EPSILON = 1.5, 2.0
 EQUAL = 1e-10
 ROUNDING = 1e-9
 UNITS: tuple[Unit, ...] = ("record", "agent", "person")
-# without noise: the largest part of the initial gap that may remain, on all records and on batches
+# without noise: the largest share of the initial gap that may remain, on all records and on batches
 CLOSE, CLOSE_ON_BATCHES = 0.01, 0.3
-_WIDE = 20  # features in the search for halved noise: a method that asks once gives few numbers
-RECORDS = 40  # of an agent, in the test of convergence
+_WIDE = 20  # features in the test of halved noise: a method with one question releases few numbers
+RECORDS = 40  # per agent, in the test of convergence
 _WITHOUT_NOISE: dict[str, Any] = {"epsilon": math.inf, "clip": math.inf}
 
 
 @dataclass(frozen=True)
 class Law:
-    """The outcome of one law; `seen`: its numbers, or why it does not apply."""
+    """The outcome of one law; `seen`: the measured numbers, or why it does not apply."""
 
     name: str
     outcome: Outcome
@@ -85,7 +85,7 @@ class Conformance:
 
     @property
     def passes(self) -> bool:
-        """Whether no law is violated, and all that apply were searched well enough."""
+        """Whether no law is violated, and every law that applies was searched well enough."""
         return not self.violated and not self.undecided
 
     def __str__(self) -> str:
@@ -114,16 +114,16 @@ def check_method(
 ) -> Conformance:
     """Return the outcome of every law for a method.
 
-    - `subject`: The name of a method, or a function from a problem to an algorithm (which then asks
-      for the library's gradient) or to a `Composition` of an algorithm and its oracles.
-    - `runs`: On each of two data sets, for the likelihood ratio.
-    - `rounds`: Without noise; the gap to the optimum must then be a hundredth of the initial one
+    - `subject`: The name of a method, or a function from a problem to an algorithm (which then
+      queries the library's gradient) or to a `Composition` of an algorithm and its oracles.
+    - `runs`: Runs on each of two data sets, for the likelihood ratio.
+    - `rounds`: Rounds without noise, after which at most a hundredth of the initial gap may remain
       (three tenths on batches).
     - `options`: Those of a named method.
     """
     method, options = method_of(subject), options or {}
     if method is not None and method.sampled:
-        options = {"sampling_rate": 0.5, **options}  # batches that matter
+        options = {"sampling_rate": 0.5, **options}  # batches with a visible effect
     setup = Setup(epsilon=EPSILON, options=options)
     plan, shards = planned(subject, setup), _records(setup)
     laws = (
@@ -147,17 +147,17 @@ def check_oracle(
 ) -> Conformance:
     """Return the outcome of the law of sensitivity for an oracle, each relation and each unit.
 
-    The search, over `trials` pairs of neighbouring data sets and questions of many sizes, finds
-    faults and proves nothing: the proof belongs in the oracle's **Guarantee**. Both norms are
-    measured. The planted fault, which the same search must catch, is half the bound: if no answer
-    moved by more than that, a bound of half the true size would pass unnoticed, and the verdict is
-    *not searched well enough*.
+    The search, over `trials` pairs of neighbouring data sets and queries of many magnitudes, finds
+    faults but proves nothing: the proof belongs in the oracle's **Guarantee**. Both norms are
+    measured. The planted fault, which the same search must detect, is half the bound: if no answer
+    moved by more, a bound of half the true size would pass unnoticed, and the verdict is *not
+    searched well enough*.
 
-    - `query`: From a vector of as many numbers as rows have to a question; None for a `Point`. Rows
-      have `FEATURES` numbers, or those of the pair.
+    - `query`: Maps a vector of a row's dimension to a query; None for a `Point`. The dimension is
+      `FEATURES`, or that of the pair.
     - `pair`: Two packed data sets of one agent that differ in one unit and move the answer as far
-      as you know: tried, beside random ones, under every relation and unit for which they are
-      neighbours. Give them where a random search does not come near the bound.
+      as possible: tested, besides random pairs, under every relation and unit for which they are
+      neighbours. Give a pair if a random search does not approach the bound.
     """
     if not isinstance(oracle, Oracle):
         raise InputError(
@@ -201,7 +201,7 @@ def _sensitivity(
 
 
 def _ledger(plan: Plan, shards: Shards) -> Law:
-    """Return whether the observed ledger is the planned one, and half the noise is refused."""
+    """Test that the observed ledger equals the planned one, and that half the noise is refused."""
     try:
         run(plan, shards, runtime="simulate", seed=0)
     except PrivacyError as error:
@@ -215,7 +215,7 @@ def _ledger(plan: Plan, shards: Shards) -> Law:
 
 
 def _determinism(plan: Plan, shards: Shards) -> Law:
-    """Return whether one seed gives the same bits twice, and another seed other bits."""
+    """Test that a seed gives the same bits twice, and another seed different bits."""
     first, again, other = (
         run(plan, shards, runtime="simulate", seed=seed).model for seed in (1, 1, 2)
     )
@@ -231,7 +231,7 @@ def _runtimes(plan: Plan, shards: Shards) -> Law:
 
 
 def _attacked(subject: str | Maker, setup: Setup, runs: int, seed: int) -> list[Law]:
-    """Return the layers of the audit, and whether they detect half the noise."""
+    """Return the layers of the audit, each tested for detecting half the noise."""
     method = method_of(subject)
     if method is not None and method.inside:
         why = "noise inside an objective: see audit_perturbed"
@@ -264,14 +264,14 @@ def _attacked(subject: str | Maker, setup: Setup, runs: int, seed: int) -> list[
 
 
 def _halved(subject: str | Maker, setup: Setup, seed: int) -> ResidualReport:
-    """Return the tests of a run with half the noise that it records, on wide data if possible."""
+    """Return the tests of a run with half its recorded noise, on wide data if possible."""
     pair, plan = prepared_wide(subject, setup, _WIDE, seed)
     return recorded(plan, pair, seed, "halved-noise")[1]
 
 
 def _replayed(subject: str | Maker, setup: Setup, seed: int) -> list[Law]:
-    """Return replay and messages of one run, whose batches are drawn again for the replay."""
-    known = saturated(composition_of(subject).oracles)  # else the gradient's pair
+    """Return replay and messages of one run, whose batches the replay reproduces."""
+    known = saturated(composition_of(subject).oracles)  # None: the gradient's pair
     pair = canary(
         agents=AGENTS, records=setup.records, features=setup.features, seed=seed, oracle=known
     )
@@ -286,7 +286,7 @@ def _replayed(subject: str | Maker, setup: Setup, seed: int) -> list[Law]:
 
 
 def _permutation(subject: str | Maker, setup: Setup) -> Law:
-    """Return whether, without noise, the order of a star's agents does not matter."""
+    """Test that, without noise, a star's result does not depend on the order of agents."""
     name = "permuted agents"
     plan = planned(subject, dataclasses.replace(setup, **_WITHOUT_NOISE))
     if not isinstance(plan.program.algorithm, StarAlgorithm):
@@ -303,7 +303,7 @@ def _permutation(subject: str | Maker, setup: Setup) -> Law:
 
 
 def _convergence(subject: str | Maker, setup: Setup, rounds: int) -> Law:
-    """Return whether, without noise, the gap to the certified optimum closes."""
+    """Test that, without noise, the gap to the certified optimum closes."""
     method = method_of(subject)
     rounds = 1 if method is not None and method.rounds == 1 else rounds
     exact = dataclasses.replace(setup, records=RECORDS, rounds=rounds, **_WITHOUT_NOISE)
@@ -327,7 +327,7 @@ def _sampled(oracles: tuple[Oracle, ...]) -> bool:
 
 
 def _records(setup: Setup) -> Shards:
-    """Return records of norm at most 1 on one noisy linear model."""
+    """Return records of norm at most 1 from one noisy linear model."""
     draw = np.random.default_rng(0)
     rows = draw.standard_normal((AGENTS * setup.records, FEATURES))
     rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1)

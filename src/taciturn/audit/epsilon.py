@@ -1,4 +1,4 @@
-"""Lower bounds on mu and epsilon from the law of the outputs alone, by likelihood ratios."""
+"""Lower bounds on mu and epsilon from outputs alone, by likelihood ratios."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from taciturn.typing import Array, HostArray
 
 @dataclass(frozen=True)
 class LowerBound:
-    """The attack's result: at this confidence, the run is not mu-GDP for any mu below `mu`."""
+    """The result of the attack: at this confidence, the run is not m-GDP for any m below `mu`."""
 
     mu: float
     confidence: float
@@ -47,7 +47,7 @@ class LowerBound:
 
     @property
     def reachable(self) -> float:
-        """The largest bound that this number of runs can prove, by an attacker who never errs."""
+        """The largest bound that this number of runs can prove, with no attacker errors."""
         none = upper_rate(0, self.runs, 1 - self.confidence)
         return float(ndtri(1 - none) - ndtri(none))
 
@@ -60,10 +60,10 @@ def log_likelihood_ratio(
     Messages: the sum over all answers of log q(y - m) - log q(y - m'), with m and m' the exact
     answers. With u and v these two residuals over the scale, it is (|v|_2^2 - |u|_2^2) / 2 under
     Gaussian and |v|_1 - |u|_1 under Laplace noise. Sum: the observer sees the sum of the agents'
-    answers and subtracts what it knows, the other agents' exact answers and the noise of the last k
-    agents, the colluders; there remains Gaussian noise of variance sum scale_i^2 over the honest
-    ones. (Where summation is credited, messages are affine in answers, so the sum of messages
-    reveals the same.) Leaves of the record are `(T, E, A, *shape)`, its scale `(T, E, A)`.
+    answers and subtracts all that it knows, the other agents' exact answers and the noise of the
+    last k agents, the colluders; Gaussian noise of variance sum scale_i^2 over the honest agents
+    remains. (If summation is credited, messages are affine in answers, so their sum reveals the
+    same.) Leaves of the record are `(T, E, A, *shape)`, its scale `(T, E, A)`.
     """
     scale, first, second = record.scale, record.first, record.second
     if isinstance(observer, privacy.Messages):  # 1 where an agent gave no answer
@@ -98,7 +98,7 @@ def ratios(
 ) -> list[HostArray]:
     """Return the log likelihood ratio of each of `runs` runs, on both data sets of the pair.
 
-    `spread`: the standard deviation of an answer's noise over the scale in its record.
+    `spread`: the standard deviation of an answer's noise, relative to its recorded scale.
     """
     program = plan.program
     sides = [records_for_door(plan, one) for one in (pair.first, pair.second)]
@@ -109,7 +109,7 @@ def ratios(
     for behind, seed in zip(sides, seeds, strict=True):
         live = Live(program.oracles, program.mechanism, behind)
         subject = plant(fault, program.algorithm, live)
-        # replay covers faulty messages: here the algorithm runs as planned
+        # faulty messages are left to the replay: here the algorithm runs as planned
         door = live if isinstance(subject.door, BothAnswers) else subject.door
         rival = Rival(door, subject.oracles, *sides)
         raw = Supply(program.agenda, Stream.seeded(seed), behind.rows).repeated(runs)
@@ -132,9 +132,9 @@ def _many_runs(
 def lower_bound(on_first: HostArray, on_second: HostArray, *, confidence: float) -> LowerBound:
     """Return the bound from the ratios of runs on D (`on_first`) and on D' (`on_second`).
 
-    The attacker decides for D if the ratio is above 0, a threshold fixed in advance. With
-    Clopper-Pearson upper bounds, each at level (1 - confidence) / 2, on the false positive rate a
-    (decides for D' on D) and the false negative rate b, mu-GDP requires Phi^-1(1 - a) - mu <=
+    The attacker decides for D if the ratio is above 0, a threshold fixed in advance. Let a and b be
+    Clopper-Pearson upper bounds, each at level (1 - confidence) / 2, on the false positive rate (D'
+    is chosen on D) and the false negative rate. Then mu-GDP requires Phi^-1(1 - a) - mu <=
     Phi^-1(b), hence the one-sided bound
 
         mu >= Phi^-1(1 - a) - Phi^-1(b),        never below 0.
@@ -159,13 +159,13 @@ def lower_bound(on_first: HostArray, on_second: HostArray, *, confidence: float)
 
 
 def seeds_from(seed: int, count: int) -> list[int]:
-    """Return `count` different seeds that follow from one."""
+    """Return `count` distinct seeds derived from one."""
     found: list[int] = np.random.SeedSequence(seed).generate_state(count, np.uint64).tolist()
     return found
 
 
 def checked_seed(runs: int, seed: int | None) -> int:
-    """Return the seed, or the operating system's; `InputError` for more runs than fit in memory."""
+    """Return the seed, random if None; `InputError` for more runs than fit in memory."""
     if checks.at_least("runs", runs, 1) > MOST_RUNS:
         raise InputError(f"{runs} runs are more than memory holds; ask for at most {MOST_RUNS:,}")
     return secrets.randbits(31) if seed is None else seed
@@ -186,7 +186,7 @@ MOST_RUNS = 1_000_000
 
 @dataclass(frozen=True)
 class EpsilonBound:
-    """The attack's result: no (epsilon', delta) guarantee holds with epsilon' below `epsilon`.
+    """The result of the attack: no (e, delta) guarantee holds with e below `epsilon`.
 
     `claimed`: the certified epsilon.
     """
@@ -215,7 +215,7 @@ class EpsilonBound:
 
 
 class NoBatches(questions.PoissonBatches):
-    """Planted fault: claims a sampling rate and takes all records."""
+    """Planted fault: claims a sampling rate but answers on all records."""
 
     @override
     def draw(self, words: questions.Words, rows: int, count: Float[Array, ""]) -> questions.Drawn:
@@ -234,7 +234,7 @@ def epsilon_lower_bound(
 
         epsilon >= max over both of log((P_D(S)_low - delta) / P_D'(S)_high),    never below 0.
 
-    The threshold must have been fixed before the runs.
+    The threshold must be fixed before the runs.
     """
     checks.fraction("confidence", confidence)
     alpha = (1 - confidence) / 2  # upper_rate halves it once more
@@ -262,12 +262,12 @@ def audit_sampled(
     """Attack DP-SGD with Poisson batches of that rate, planned to spend `epsilon` at delta 1e-5.
 
     One agent holds a unit record among rows of zeros. Its gradient under the clipped squared loss
-    is +-e_1 at every query; the other data set has the opposite sign, or nothing under zero_out. So
-    an answer reveals its first coordinate alone, on both data sets a mixture over whether the
-    record was drawn, and the score of a run is the exact log likelihood ratio over 10 rounds, with
-    the fixed threshold 0.4 epsilon. The attacker sees the answers and not the batches. `runs` are
-    on each of the two data sets. The fault "full-batch" claims amplification and answers on all
-    records.
+    is +-e_1 at every query; in the other data set it has the opposite sign, or is absent under
+    zero_out. So only the first coordinate of an answer is informative, on both data sets a mixture
+    over whether the record was sampled, and the score of a run is the exact log likelihood ratio
+    over 10 rounds, with the fixed threshold 0.4 epsilon. The attacker sees the answers, not the
+    batches. There are `runs` runs on each of the two data sets. The fault "full-batch" claims
+    amplification but answers on all records.
     """
     seeds = seeds_from(checked_seed(runs, seed), 2)
     rows = np.zeros((RECORDS, FEATURES))
@@ -341,14 +341,14 @@ def audit_perturbed(
 ) -> EpsilonBound:
     """Attack ADMM with noise inside the agents' objectives, planned to spend `epsilon`.
 
-    The plan's delta is 1e-5, the relation replace_one; `runs` are on each of the two data sets. The
-    attacked claim is the ledger's certificate at delta 0.05, where an attack of some thousand runs
-    is strongest. On the audit's pair of data sets (`canary`) the gradient of f_i is constant
-    wherever a run goes, so the minimiser is the exact step plus -b / rho, and the log likelihood
-    ratio of the answers, the score of a run, is that of Gaussian noise of standard deviation scale
-    sqrt(1 + output_noise^2) / rho. Its threshold, a quarter of the claimed epsilon, is fixed before
-    the runs. The certificate also pays for a Hessian that depends on the record, which is constant
-    here, so the bound stays further below it than for added noise.
+    The plan's delta is 1e-5, the relation replace_one; there are `runs` runs on each of the two
+    data sets. The attacked claim is the ledger's certificate at delta 0.05, where an attack of some
+    thousand runs is strongest. On the audit's pair of data sets (`canary`) the gradient of f_i is
+    constant on every trajectory, so the minimiser is the exact step minus b / rho, and the log
+    likelihood ratio of the answers, the score of a run, is that of Gaussian noise of standard
+    deviation scale sqrt(1 + output_noise^2) / rho. Its threshold, a quarter of the claimed epsilon,
+    is fixed before the runs. The certificate also covers a Hessian that depends on the record,
+    which is constant here, so the bound is looser than for added noise.
     """
     seed = checked_seed(runs, seed)
     pair = canary(agents=1, records=4, features=3, seed=seed)

@@ -22,12 +22,12 @@ from taciturn.typing import Array, Key
 
 DataPair = tuple[Shards, Shards]  # two data sets that differ in one unit
 RECORDS, FEATURES = 6, 5
-# how many records change together
+# number of records that change together
 CHANGED: Mapping[privacy.Unit, int] = MappingProxyType(
     {"record": 1, "agent": RECORDS, "person": RECORDS // 2}
 )
 NORMS: tuple[privacy.Norm, ...] = ("l2", "l1")
-# sizes of questions and targets, as powers of ten
+# magnitudes of queries and targets, as powers of ten
 _SMALLEST, _LARGEST = -2.0, 6.0
 
 
@@ -42,8 +42,8 @@ def replace_record(
 ) -> Shards:
     """Return the shards with an agent's record `index` replaced: a `replace_one` neighbour.
 
-    The new record is rounded to the types of the shards. Without `enforce` its norm is not checked,
-    to plant a fault that an audit must find.
+    The new record is rounded to the shards' dtypes. Without `enforce` its norm is not checked, to
+    plant a fault that an audit must detect.
     """
     _check_place(shards, agent, index)
     data = shards.stacked
@@ -52,8 +52,7 @@ def replace_record(
         raise InputError(f"the new record has shape {row.shape}; it must be ({shards.dimension},)")
     if enforce and not row_norms(row[None])[0] <= shards.record_norm:
         raise InputError(
-            f"the new record's norm is not at most {shards.record_norm:g}; bring it there with "
-            "clip_rows"
+            f"the new record's norm exceeds {shards.record_norm:g}; clip it with clip_rows"
         )
     changed = Shard(
         features=data.features.at[agent, index].set(jnp.asarray(row)),
@@ -84,8 +83,8 @@ def changed_places(pair: DataPair, relation: privacy.Relation) -> int | None:
     """Return how many records of one agent differ as the relation allows; None if it does not.
 
     Under replace_one the same places hold records in both; under zero_out a record of one is absent
-    from the other. `InputError` where the two cannot be compared, a row breaks the norm, or they
-    are equal.
+    from the other. `InputError` if the two cannot be compared, a row exceeds the norm, or they are
+    equal.
     """
     first, second = pair
     same = (
@@ -119,13 +118,13 @@ def changed_places(pair: DataPair, relation: privacy.Relation) -> int | None:
 
 
 class Search:
-    """A search over neighbouring data sets and questions for the largest change of an answer.
+    """A search over neighbouring data sets and queries for the largest change of an answer.
 
-    Of `RECORDS` records one is changed as the relation allows, every one if the unit is an agent,
-    half of them if it is a person: replaced (by its negative, by the opposite target, or by a
-    random record, equally often), set to zero, or moved by beta in its row or target. An answer
-    that is not finite counts as an infinite change, since whether it is may depend on a record.
-    `query`: from a vector of `FEATURES` numbers to a question; None for a `Point`.
+    Of `RECORDS` records one is changed as the relation allows, or all if the unit is an agent, or
+    half if it is a person: replaced (by its negative, by the opposite target, or by a random
+    record, equally often), set to zero, or moved by beta in its row or target. A non-finite answer
+    counts as an infinite change, since its finiteness may depend on a record. `query`: maps a
+    vector of `FEATURES` numbers to a query; None for a `Point`.
     """
 
     def __init__(
@@ -144,7 +143,7 @@ class Search:
         records: int = RECORDS,
         features: int = FEATURES,
     ) -> float:
-        """Return the bound of one answer on so many records; infinity if the 1-norm has none.
+        """Return the bound of one answer on this many records; infinity if the 1-norm has none.
 
         `InputError` if the oracle has none for this relation and unit in the 2-norm.
         """
@@ -161,7 +160,7 @@ class Search:
             raise
 
     def largest(self, unit: privacy.Unit, *, trials: int, seed: int) -> float:
-        """Return the largest |exact(D) - exact(D')| / bound that was found, in either norm."""
+        """Return the largest |exact(D) - exact(D')| / bound found, in either norm."""
         changed = jnp.arange(RECORDS) < CHANGED[unit]
         keys = jax.random.split(jax.random.key(seed), trials)
         moved = np.asarray(self._changes(keys, changed))
@@ -171,9 +170,9 @@ class Search:
     def largest_between(
         self, pair: DataPair, unit: privacy.Unit, *, trials: int, seed: int
     ) -> float:
-        """Return the same for two data sets of one agent, over questions alone.
+        """Return the same for two data sets of one agent, over queries alone.
 
-        0 where the two are no neighbours for the relation and the unit.
+        0 if the two are not neighbours for the relation and the unit.
         """
         first, second = (jax.tree.map(lambda leaf: leaf[0], one.stacked) for one in pair)
         if len(pair[0].counts) != 1:
@@ -201,7 +200,7 @@ class Search:
         return self._between(parts[5], first, second, jnp.asarray(float(RECORDS)))
 
     def _between(self, key: Key, first: Shard, second: Shard, count: Array) -> Array:
-        """Return the change of one answer between two data sets at a random question."""
+        """Return the change of one answer between two data sets at a random query."""
         size, direction = jax.random.split(key)
         scale = 10 ** jax.random.uniform(size, minval=_SMALLEST, maxval=_LARGEST)
         vector = _unit(jax.random.normal(direction, first.features.shape[-1:]))

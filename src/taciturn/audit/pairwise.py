@@ -1,4 +1,4 @@
-"""What one agent of a network, who receives only its neighbours' messages, learns of another."""
+"""What an agent of a network, which receives only its neighbours' messages, learns of another."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ ANY_QUESTION = (
 
 @dataclass(frozen=True, eq=False)
 class Pairwise:
-    """What every agent learns of every other one.
+    """Bounds on what each agent learns about each other agent.
 
-    - `mu`: `(A, A)`: entry (i, j) bounds what agent j learns of a record of agent i; infinite for i
-      = j, since agents know their own records.
-    - `all_links`: `(A,)`: the same for an observer of all links, the certificate's value.
-    - `reason`: What the bound rests on.
+    - `mu`: `(A, A)`: Entry (i, j) bounds what agent j learns about a record of agent i; infinite
+      for i = j, since agents know their own records.
+    - `all_links`: `(A,)`: The same for an observer of all links, the certificate's value.
+    - `reason`: The assumption behind the bound.
     """
 
     mu: Float[HostArray, "A A"]
@@ -41,7 +41,7 @@ class Pairwise:
 
 
 def pairwise_mu(plan: Plan, *, released: bool) -> Pairwise:
-    """Return what agent j learns of a record of agent i, for any questions and every pair.
+    """Return a bound on what agent j learns about a record of agent i, for any questions.
 
         mu_ij = sqrt(sum of (Delta/sigma)^2 over the answers of i that can have reached j).
 
@@ -55,21 +55,21 @@ def pairwise_mu(plan: Plan, *, released: bool) -> Pairwise:
     token at a later hop; where holders send to their neighbours instead
     (`Algorithm.tells_neighbours`), iff a chain of agents leads from i, each a neighbour of the
     previous one and a later holder, to a neighbour of j. Along a tree every agent receives the
-    total of every round, so all answers are in its past. The past is closed: whatever leads to the
-    question of one of its answers leads on to j. So what j receives is a function of the answers in
-    its past, each asked at a state that follows from earlier ones in the past and public constants:
-    an adaptive composition of Gaussian answers, of which only those of i depend on i's records, and
-    mu follows as for the ledger.
+    total of every round, so all answers are in its past. The past is closed: a chain to the
+    question of one of its answers extends to j. So what j receives is a function of the answers in
+    its past, each queried at a state determined by earlier answers of the past and public
+    constants: an adaptive composition of Gaussian answers, of which only those of i depend on i's
+    records, and mu follows as for the ledger.
 
-    For questions fixed in advance, the linear map from answers to what j receives, with the noise
-    of others on the way, gives a smaller number. But a gradient is asked at a model that carries
-    the hidden answer: already for quadratics the true mu exceeds that number, which is no bound.
-    Where curvature is public, `taciturn_papers.exact_pairwise` accounts for it exactly.
+    For queries fixed in advance, the linear map from answers to the messages that j receives, which
+    adds the noise of other agents, gives a smaller number. But a gradient is queried at a model
+    that depends on the unseen answer: even for quadratics the true mu exceeds that number, which is
+    no bound. If curvature is public, `taciturn_papers.exact_pairwise` accounts for it exactly.
     """
     squares = np.sum(plan.ledger.ratios() ** 2, axis=-1)
     before = np.concatenate([np.zeros_like(squares[:, :1]), np.cumsum(squares, axis=1)], axis=1)
     learned = np.take_along_axis(before, rounds_that_reach(plan, released=released), axis=1)
-    np.fill_diagonal(learned, 0.0)  # an agent learns nothing of its own rows
+    np.fill_diagonal(learned, 0.0)  # an agent learns nothing about its own rows
     others = plan.terms.adjacency.agents_per_person - 1
     every = plan.ledger.mu_per_agent(Messages())[:, None] ** 2
     mu, all_links = (np.sqrt(_with_others(sums, others)) for sums in (learned, every))
@@ -78,7 +78,7 @@ def pairwise_mu(plan: Plan, *, released: bool) -> Pairwise:
 
 
 def _with_others(sums: Float[HostArray, "A B"], others: int) -> Float[HostArray, "A B"]:
-    """Return every entry plus the largest `others` of the other ones in its column."""
+    """Return every entry plus the `others` largest other entries of its column."""
     ordered = np.sort(sums, axis=0)[::-1]
     # an entry among the largest must not count twice: take the next largest instead
     found: HostArray = np.minimum(
@@ -88,7 +88,7 @@ def _with_others(sums: Float[HostArray, "A B"], others: int) -> Float[HostArray,
 
 
 def rounds_that_reach(plan: Plan, *, released: bool) -> Int[HostArray, "A A"]:
-    """Return how many of the first rounds' answers of agent i can have reached agent j by the end.
+    """Return the number of first rounds whose answers of agent i can reach agent j by the end.
 
     `InputError` if the plan has no network, or records are dealt at random, so that the owner of a
     record, and with it the pair, is secret.

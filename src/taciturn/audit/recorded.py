@@ -1,7 +1,7 @@
-"""What recorded runs show: exact answers by replay, and whether residuals and keys are random.
+"""Tests of recorded runs: exact answers by replay, and randomness of residuals and keys.
 
-Seeded runs of small answers, and the draws of a run without a seed in realistic use: a fresh key,
-several blocks of rounds, answers of hundreds of numbers.
+They cover seeded runs with small answers, and a realistic run without a seed: a fresh key, several
+blocks of rounds, answers of hundreds of numbers.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ from taciturn.typing import HostArray, PyTree
 
 @dataclass(frozen=True)
 class ReplayReport:
-    """What one recorded run shows about a pair of data sets.
+    """The comparison of a pair of data sets on one recorded run.
 
-    - `exact`: `(T, E, A, *shape)`: un-noised answers of the first data set.
+    - `exact`: `(T, E, A, *shape)`: The un-noised answers on the first data set.
     - `worst_ratio`: Largest |exact(D) - exact(D')| / bound over all answers; above 1 breaks law 1.
     - `realised_mu`, `planned_mu`: sqrt(sum |change|^2 / scale^2) of the pair on this history, and
-      sqrt(sum (bound/scale)^2), the certificate's mu for an observer of messages; the largest
-      agent's. On sampled batches both are those of an observer who knows the batches.
+      sqrt(sum (bound/scale)^2), the certificate's mu for an observer of messages; the maximum over
+      agents. On sampled batches both are for an observer who knows the batches.
     - `message_gap`: Largest difference between a message as sent and as recomputed from recorded
-      answers, relative to the largest message; above rounding it is a leak.
+      answers, relative to the largest message; beyond rounding it is a leak.
     """
 
     exact: HostArray
@@ -73,8 +73,8 @@ def replay(
 ) -> ReplayReport:
     """Return the replay of a run on `first` that kept its answers and messages.
 
-    `oracles`: the questions as they were really answered, a broken one included. `raw`: the random
-    numbers of the run, which determine its batches, if an oracle samples.
+    `oracles`: the questions as actually answered, including a faulty one. `raw`: the random numbers
+    of the run, which determine its batches, if an oracle samples.
     """
     ledger, recorded = plan.ledger, trace.records.answer
     doors = [Replay(oracles, private, recorded) for private in (first, second)]
@@ -95,7 +95,7 @@ def replay(
 
 
 def _quotient(change: HostArray, size: HostArray, asked: HostArray) -> HostArray:
-    """Return change / size where a question was asked; elsewhere infinity for any change, or 0."""
+    """Return change / size where a question was asked; elsewhere 0, or infinity if it changed."""
     unasked = np.where(change > 0, np.inf, 0.0)
     return np.divide(change, size, out=unasked, where=asked)
 
@@ -128,7 +128,7 @@ class ResidualReport:
 
 
 def run_residuals(plan: Plan, trace: Trace, exact: HostArray, *, level: float) -> ResidualReport:
-    """Return the tests of a run that kept its answers, given the exact ones of its replay."""
+    """Return the tests of a run that kept its answers, given the exact answers of its replay."""
     records, law, finest = trace.records, plan.program.mechanism, 1 / plan.ledger.finest()
     answers, scale, kind = map(np.asarray, (records.answer, records.scale, records.kind))
     return residual_report(
@@ -148,16 +148,16 @@ def residual_report(  # noqa: PLR0913 - a run's record, and how it is tested
 ) -> ResidualReport:
     """Return the tests of u = (answer - exact) / scale against independent draws of the stated law.
 
-    Tests: mean; size (sum |u|^p against its exact law) of all residuals, of every agent's, of every
-    round's and of every entry's of an answer; distribution (Kolmogorov-Smirnov); correlation at
-    every lag of rounds and of every pair of agents; repeated values, up to sign. A repeated test
-    counts by its least p-value times its number, so false alarms are at most `level` in all
-    (Bonferroni; mean and correlations are normal approximations).
+    Tests: mean; size (sum |u|^p against its exact law) of all residuals, and of each agent, round
+    and entry of an answer; distribution (Kolmogorov-Smirnov); correlation at every lag of rounds
+    and between every pair of agents; repeated values, up to sign. A family of tests counts as its
+    least p-value times its size, so the total false alarm rate is at most `level` (Bonferroni; mean
+    and correlations use normal approximations).
 
     - `answers`, `exact`: `(T, E, A, *shape)`, from the run and from its replay.
-    - `scale`, `asked`: `(T, E, A)`, as recorded, and where there was a question (None: everywhere).
-      If some agents were not asked, all answers are treated as one agent's.
-    - `resolution`: The largest step of a lattice over the scale of the noise on it.
+    - `scale`, `asked`: `(T, E, A)`: The recorded scales, and where there was a question (None:
+      everywhere). If some agents were not asked, all answers are treated as one agent's.
+    - `resolution`: The largest lattice step, relative to the scale of its noise.
     """
     from scipy.stats import kstest  # noqa: PLC0415 - which takes 0.4 s to import
 
@@ -211,12 +211,12 @@ _LAWS: dict[type[Mechanism], _Law] = {  # sum u^2 is chi-squared, sum |u| gamma
 
 
 def _of_total(total: float, shape: float) -> float:
-    """Return the two-sided p-value of a total that follows the gamma law of this shape."""
+    """Return the two-sided p-value of a total under the gamma law of this shape."""
     return float(min(1.0, 2 * min(gammainc(shape, total), gammaincc(shape, total))))
 
 
 def _least(p_values: list[float]) -> float:
-    """Return the p-value of the least of several: times their number, at most 1."""
+    """Return the Bonferroni p-value of the least of several."""
     return min(1.0, len(p_values) * min(p_values)) if p_values else 1.0
 
 
@@ -232,8 +232,8 @@ def _two_sided(z: float) -> float:
 def _repeats(sizes: HostArray, resolution: float) -> float:
     """P-value of the number of neighbours closer than a gap that independent draws rarely produce.
 
-    |u| has a density of at most 1 under both laws, so two independent draws fall within g of each
-    other with probability at most 2 g, and n of them form at most n^2 g such pairs on average: 1e-4
+    |u| has a density of at most 1 under both laws, so two independent draws are within g of each
+    other with probability at most 2 g, and n draws form at most n^2 g such pairs on average: 1e-4
     for the least g used here, which is above rounding in double precision. On a lattice two draws
     may coincide: g is then at least two of its steps.
     """
@@ -242,10 +242,10 @@ def _repeats(sizes: HostArray, resolution: float) -> float:
     return float(pdtrc(close - 1, sizes.size**2 * gap)) if close else 1.0
 
 
-WIDE, LONG = 200, 30  # features and rounds of the run without a seed; three times those of an audit
-BLOCK = 5  # rounds that are drawn at once
+WIDE, LONG = 200, 30  # features and rounds of the run without a seed
+BLOCK = 5  # rounds per draw
 KEYS = 2048
-_PART = 64  # numbers of an answer that the fault part-noise adds noise to
+_PART = 64  # entries of an answer that the fault part-noise noises
 
 
 def randomness_report(
@@ -253,8 +253,8 @@ def randomness_report(
 ) -> ResidualReport:
     """Return the tests of a run of `plan` without a seed, on the first data set of the pair.
 
-    Those of `residual_report`, and two of `KEYS` fresh keys: repeated ones, and how often each of
-    the 256 bits is set.
+    The tests of `residual_report`, and two of `KEYS` fresh keys: for repeated keys, and for the
+    frequency of each of the 256 bits.
     """
     fresh = _short_stream if fault == "short-key" else Stream.fresh
     program, sides = (
@@ -301,7 +301,7 @@ class _InBlocks(Supply):
 
 
 class _Repeated(_InBlocks):
-    """Planted fault: gives the first block of rounds again."""
+    """Planted fault: repeats the first block of rounds."""
 
     _first: Any = None
 
@@ -312,7 +312,7 @@ class _Repeated(_InBlocks):
 
 
 class _Part(_InBlocks):
-    """Planted fault: gives noise for the first numbers of an answer only."""
+    """Planted fault: noises only the first entries of an answer."""
 
     @override
     def block(self, first: int, last: int) -> Any:

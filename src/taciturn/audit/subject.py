@@ -1,4 +1,4 @@
-"""What is audited: a method by name, or a function of a problem; and data that saturate a bound."""
+"""The audited subject, a method by name or a function of a problem; data that saturate a bound."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ _LASSO = Structure(name="lasso", weight=1e-3, ridge=0.0, edges=(), rows=(), sour
 
 @dataclass(frozen=True, kw_only=True)
 class Setup:
-    """The terms on which a subject is planned, to solve least squares; see `audit`.
+    """The terms on which a subject is planned, for least squares; see `audit`.
 
     - `clip`: Bound on the coefficient of a record; infinite for a run without noise.
     - `rounds`: None for `ROUNDS`, or 1 for a method that asks once; on a relay, sweeps.
-    - `rows_per_person`, `agents_per_person`: Where a person is attacked; an agent then has two
+    - `rows_per_person`, `agents_per_person`: Given if a person is attacked; an agent then has two
       persons.
     """
 
@@ -72,7 +72,7 @@ class Setup:
 
     @property
     def adjacency(self) -> Adjacency:
-        """What neighbours differ in: one is replaced."""
+        """The adjacency of the attack, by replacement."""
         if self.rows_per_person is None:
             return ONE_RECORD
         return Adjacency(ReplaceOne(), "person", self.rows_per_person, self.agents_per_person)
@@ -91,21 +91,21 @@ def method_of(subject: str | Maker) -> algorithms.Method | None:
 def composition_of(
     subject: str | Maker, clip: float = 1.0, *, centre: bool = False
 ) -> algorithms.Composition:
-    """Return the algorithm with its oracles: those of a `Composition`, or those that it states."""
+    """Return the algorithm with the oracles of its `Composition`, or those that it states."""
     if isinstance(subject, str):
         return proposal_of(subject, Setup(epsilon=1.0, clip=clip, centre=centre)).composition()
     if centre:
         raise InputError(
-            f"{name_of(subject)} is not a method of the library; compose it with a centre yourself "
-            "(taciturn.algorithms.add_centre), or audit it without"
+            f"{name_of(subject)} is not a method of the library; add a centre to it "
+            "(taciturn.algorithms.add_centre), or audit it without one"
         )
     result = subject(PROBLEM)
     if isinstance(result, algorithms.Composition):
         return result
     if not isinstance(result, algorithms.Algorithm):
         raise InputError(
-            f"{name_of(subject)} makes a {type(result).__name__} of a problem; it must make an "
-            "Algorithm, or a Composition of an algorithm and its oracles"
+            f"{name_of(subject)} returns a {type(result).__name__} for a problem; it must return "
+            "an Algorithm, or a Composition of an algorithm and its oracles"
         )
     return algorithms.Composition(result, result.oracles(clip))
 
@@ -135,7 +135,7 @@ def planned(subject: str | Maker, setup: Setup) -> Plan:
 
 
 def proposal_of(name: str, setup: Setup) -> Proposal:
-    """Return the proposal of a named method; one for structures solves a lasso."""
+    """Return the proposal of a named method; a method for structures solves a lasso."""
     method = algorithms.method_named(name)
     relay, rounds = method.network == "relay", setup.rounds or min(ROUNDS, method.rounds)
     epoch = method.epoch(float(setup.options.get("sampling_rate", 0.1)))
@@ -173,18 +173,18 @@ class Canary:
     """Two neighbouring data sets whose exact answers differ by the whole bound at every query.
 
     They differ in the first record of agent 0, of norm 1: its target is -FAR in `first` and +FAR in
-    `second`, clipped by the oracle in opposite directions. Where a person is attacked, all of its
+    `second`, so the oracle clips in opposite directions. If a person is attacked, all of its
     records differ in this way, at each of its agents.
 
     *Gradient.* The record is e_1 in both. Under the squared loss with the coefficient clipped at 1,
     its gradient is +e_1 and -e_1 as long as the margin stays within FAR - 1 of zero: the mean
-    gradient moves by 2/m, the replace-one bound, wherever it is asked. A logistic loss would reach
-    only half of its bound at ordinary iterates. A *projected step* without constraint answers that
-    plus a public slope; a *proximal step* moves by its change over rho.
+    gradient moves by 2/m, the replace-one bound, at every query. A logistic loss would reach only
+    half of its bound at ordinary iterates. A *projected step* without constraint answers with that
+    gradient plus a public slope; a *proximal step* moves by the change of the gradient over rho.
 
-    *Around a centre.* The record is e_1 in both, with a zero in place of the constant, so that its
-    row is the same around every centre, of the full norm, and its gradient moves as above. The
-    first answer, the mean of the rows, does not move.
+    *Around a centre.* The record is e_1 in both, with a zero in place of the constant, so its row
+    around every centre is the same, of full norm, and its gradient moves as above. The first
+    answer, the mean of the rows, does not move.
 
     *Statistics.* With R = Y = 1 the bound sqrt(2) (R^2 + Y^2/2) / m is attained where the records x
     and z have norm R, x'z = Y^2/2 and the clipped targets are -Y and Y
@@ -209,8 +209,8 @@ def canary(
 ) -> Canary:
     """Return the pair: each of the agents holds `records` unit-norm records of `features` >= 2.
 
-    `oracle`: the question to saturate: by default a `Gradient` of the squared loss clipped at 1.
-    `adjacency`: what the two differ in: a record, or the first places of so many agents.
+    `oracle`: the question to saturate, by default a `Gradient` of the squared loss clipped at 1.
+    `adjacency`: how the two differ: in a record, or in the first places of this many agents.
     `InputError` if no saturating pair is known for the oracle.
     """
     oracle = oracle or Gradient(PROBLEM.loss, clip=1.0)
@@ -237,7 +237,7 @@ def canary(
     changed = [agent * records + place for agent, place in places]
     rows[changed], targets[changed] = one, -FAR
     packed = pack(rows, targets, parts, record_norm=1.0, precision="float64")
-    # all places are full, so their order need not be drawn
+    # all places are occupied, so their order need not be drawn
     first = replace(packed, origin=Origin(rows_per_person=adjacency.rows_per_person))
     second = first
     for agent, place in places:
@@ -267,7 +267,7 @@ def saturated(oracles: tuple[Oracle, ...]) -> Oracle | None:
 
 
 def _saturating(oracle: Oracle, features: int) -> tuple[HostArray, HostArray] | None:
-    """Return the two rows, of norm 1, between which the answer moves by the whole bound."""
+    """Return two rows of norm 1 between which the answer moves by the full bound."""
     one, two = np.eye(features)[:2]
     if isinstance(oracle, Statistics) and oracle.target_bound == 1:
         return one, one / 2 + math.sqrt(3) / 2 * two
@@ -298,7 +298,7 @@ def fault_named(name: str) -> Fault:
     return cast("Fault", name)
 
 
-_FAR = 1e9  # a clip beyond every coefficient of an audit, at which sums are still exact
+_FAR = 1e9  # a clip above every coefficient of an audit, at which sums are still exact
 
 
 def plant(fault: Fault | None, algorithm: algorithms.Algorithm, live: Live) -> Subject:
@@ -324,7 +324,7 @@ def _unclipped(oracle: Oracle) -> Oracle:
     if isinstance(oracle, Statistics):
         return dataclasses.replace(oracle, target_bound=_FAR)
     if not isinstance(oracle, Gradient | ProjectedStep | ProximalStep):
-        raise InputError(f"{type(oracle).__name__} does not clip, so it cannot forget to")
+        raise InputError(f"{type(oracle).__name__} does not clip; choose another fault")
     return dataclasses.replace(oracle, clip=_FAR)
 
 
@@ -362,7 +362,7 @@ class ReusedNoise(_Behind):
 
 
 class BothAnswers(_Behind):
-    """Planted fault: hands the algorithm the noised and the exact answer."""
+    """Planted fault: gives the algorithm both the noised and the exact answer."""
 
     @override
     def __call__(self, queries: PyTree, turn: Turn, chance: Chance | None) -> tuple[Any, Record]:
@@ -376,7 +376,7 @@ class _Twin(NamedTuple):
 
 
 class ClearState(algorithms.StarAlgorithm):
-    """Planted fault: leaks from a second, un-noised state the dual, or the whole message."""
+    """Planted fault: leaks the dual, or the whole message, of a second, un-noised state."""
 
     base: algorithms.StarAlgorithm
 

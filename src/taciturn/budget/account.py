@@ -1,4 +1,4 @@
-"""An account: a run reserves its charge before it reads a record, and the charge stays."""
+"""Accounts: a run reserves its charge before it reads a record, and the charge stays."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ from taciturn.budget.caps import Guarantee, caps_of
 from taciturn.budget.charge import AccountTerms, Charge, Purpose, Share, share_of
 from taciturn.errors import AccountError, InputError
 
-_PATIENCE = timedelta(hours=1)  # after which a reservation that was not opened is returned
+_PATIENCE = timedelta(hours=1)  # a reservation not opened by then is returned
 
 
 @dataclass(frozen=True)
 class Account:
-    """An account by its name; nothing of it is held in memory.
+    """An account, by name; its content stays on disk.
 
-    - `partition`: A public name of the division of the records among agents. Runs with one name are
-      added up agent by agent, so the same name must mean the same agent for every record. None
-      charges every run as if its division were a different one.
-    - `table`: The names of the columns of the table that runs read; None where there is none.
-    - `another_table`, `another_account`: Whether a table with other columns may be charged, and a
-      file that another account in the folder was charged for.
+    - `partition`: A public name of the division of the records among agents. Runs with the same
+      name are added agent by agent, so the name must imply the same agent for every record. None
+      charges every run as if on a new division.
+    - `table`: The column names of the table that runs read; None without a table.
+    - `another_table`, `another_account`: Whether to allow a table with other columns, and a file
+      that another account in the folder was charged for.
     """
 
     name: str
-    folder: Path | None = None  # where its file lies; None for the user's data folder
+    folder: Path | None = None  # of its file; None for the user's data folder
     partition: str | None = None
     table: tuple[str, ...] | None = None
     another_table: bool = False
@@ -55,7 +55,7 @@ class Account:
     def check_files(self, contents: Iterable[bytes]) -> None:
         """Raise `AccountError` if another account in the folder was charged for a file.
 
-        `contents`: the digests of the files that a run would read.
+        `contents`: digests of the files that a run would read.
         """
         if not self.another_account:
             others = []
@@ -72,17 +72,17 @@ class Account:
     def state(self) -> State:
         """Return the account's state.
 
-        Raises `InputError` if there is no such account, it cannot be read, or it was edited, cut or
-        replaced.
+        Raises `InputError` if there is no such account, it cannot be read, or it was edited,
+        truncated or replaced.
         """
         with self._connected() as connection:
             return self._checked(connection)
 
     def around(self, run: str) -> tuple[Balance, Balance]:
-        """Return the balances before a run was reserved, and after its last entry.
+        """Return the balances before a run was reserved and after its last entry.
 
-        The second includes runs that were reserved in between. Raises `InputError` as `state`, or
-        if the account has no such run.
+        The second includes runs reserved in between. Raises `InputError` as `state` does, or if the
+        account has no such run.
         """
         with self._connected() as connection:
             self._checked(connection)
@@ -96,13 +96,13 @@ class Account:
     def reserve(self, charge: Charge, purpose: Purpose) -> Reservation:
         """Reserve the events of a run, before a record is read, and return the reservation.
 
-        Reservations that were not opened within an hour are returned first. Raises `AccountError`
-        if the events do not fit (`taciturn.budget.check_fits`) or the table has other columns than
-        the account's; `InputError` if the account cannot be used, or the charge does not suit its
+        Reservations not opened within an hour are returned first. Raises `AccountError` if the
+        events do not fit (`taciturn.budget.check_fits`) or the table's columns differ from the
+        account's; `InputError` if the account cannot be used, or the charge does not suit its
         terms.
 
-        **Guarantee.** State and decision are read and written under one write lock, so no other
-        process reserves in between, and the entry is on disk when this returns.
+        **Guarantee.** One write lock covers reading the state and writing the entry, so no other
+        process reserves in between; the entry is on disk when this returns.
         """
         run = secrets.token_hex(8)
         if charge.partition is None and self.partition is not None:
@@ -132,10 +132,10 @@ class Account:
             return Reservation(*of_run, connection, stack.pop_all())
 
     def reopened(self, run: str) -> Reservation:
-        """Return the reservation of a run under way whose process has ended.
+        """Return the reservation of a run in progress whose process has ended.
 
         It can only be closed: its charge is on disk, and its door was opened. Raises `InputError`
-        if the account has no such run, or it is not under way.
+        if the account has no such run, or it is not in progress.
         """
         with ExitStack() as stack:
             connection = stack.enter_context(self._connected())
@@ -155,7 +155,7 @@ class Account:
         return reservation
 
     def raise_to(self, guarantee: Guarantee) -> State:
-        """Replace the guarantee by a larger one, which then is the guarantee for all runs.
+        """Replace the guarantee by a larger one, which then holds for all runs.
 
         The order of divergences is fixed once there is a share for them. Raises `AccountError` if
         epsilon, delta or a cap would be smaller, or the order different.
@@ -178,7 +178,7 @@ class Account:
             return state
 
     def accept(self) -> State:
-        """Accept the file as the right one, whatever the head elsewhere says.
+        """Accept the file as the right one, whatever head is stored.
 
         Raises `InputError` if the file cannot be read or its chain is broken.
         """
@@ -233,9 +233,10 @@ class Account:
     def _checked(self, connection: sqlite3.Connection) -> State:
         """Return the account after checking every entry: digests, balances, head and place.
 
-        Raises `InputError` if it was edited, cut or replaced by an older copy or another account.
+        Raises `InputError` if it was edited, truncated, or replaced by an older copy or another
+        account.
         """
-        # read the head first: another process may add entries meanwhile, and then the head
+        # read the head first: another process may meanwhile add entries and then advance the head
         head = self._head(read_state(self.name, store.entries_of(connection, self.name, most=1)))
         entries = store.entries_of(connection, self.name)
         state = read_state(self.name, entries)
@@ -265,7 +266,7 @@ class Account:
     def _is_in_place(self, balance: Balance) -> bool:
         """Whether no other account was opened, or accepted, under this name in this folder.
 
-        True for an account that was moved here, of which nothing is known.
+        True for an account that was moved here, for which no place is recorded.
         """
         try:
             return store.place_file(self.file).read_text(encoding="ascii") == balance.identity
@@ -280,8 +281,8 @@ def open_account(
 ) -> Account:
     """Open an account and return it.
 
-    Raises `AccountError` if there is one of that name; `InputError` if the name is invalid, the
-    guarantee leaves no room, or nothing can be written.
+    Raises `AccountError` if the name is taken; `InputError` if the name is invalid, the guarantee
+    leaves no room, or nothing can be written.
     """
     account = Account(name, folder)
     caps_of(guarantee)
@@ -307,7 +308,7 @@ def open_account(
 
 
 def accounts_in(folder: Path | None = None) -> tuple[Account, ...]:
-    """Return the accounts in a folder, by name; none if there is no such folder."""
+    """Return the accounts in a folder, ordered by name; none if there is no such folder."""
     place = store.accounts_folder(folder)
     with store.usable(place):
         files = sorted(place.glob(f"*{store.SUFFIX}")) if place.is_dir() else []
@@ -316,9 +317,9 @@ def accounts_in(folder: Path | None = None) -> tuple[Account, ...]:
 
 
 def _without_the_old(connection: sqlite3.Connection, balance: Balance) -> Balance:
-    """Return reservations that were not opened in time; the result is the balance afterwards.
+    """Return reservations that were not opened in time to the budget, and the balance thereafter.
 
-    As a rule their processes are gone. One that still runs finds its reservation returned and reads
+    Their processes have usually ended. One that still runs finds its reservation returned and reads
     no record.
     """
     now = datetime.now(UTC)
@@ -351,20 +352,20 @@ def _check_larger(state: State, guarantee: Guarantee) -> None:
 
 @dataclass(eq=False)
 class Reservation:
-    """A reserved charge, good for one run of the process that made it.
+    """A reserved charge, valid for one run of the process that made it.
 
     `begin` may be called once, after which the charge is not returned. A fork, a copy or another
-    thread cannot use it a second time.
+    thread cannot use the reservation again.
 
     - `account`, `file`: The name of the account, and its file.
-    - `before`, `state`: The balance before it, and after the last entry that was written here.
+    - `before`, `state`: The balance before the reservation, and after the last entry it wrote.
     """
 
     account: str
     file: Path
     run: str  # the account's identifier of the run
     charge: Charge
-    share: Share  # the charge's part in the sums of the account
+    share: Share  # the charge's contribution to the sums of the account
     before: Balance
     state: Balance
     _connection: sqlite3.Connection
@@ -379,8 +380,8 @@ class Reservation:
     def begin(self) -> None:
         """Write the mark after which records may be read.
 
-        Raises `AccountError` if the reservation was returned or opened before; `InputError` if the
-        mark, or the head elsewhere, cannot be written. No record may be read then.
+        Raises `AccountError` if the reservation was returned or already opened; `InputError` if the
+        mark, or the stored head, cannot be written. After an error no record may be read.
 
         **Guarantee.** Mark and head are on disk when this returns; after an error the charge stays.
         """
@@ -390,10 +391,10 @@ class Reservation:
         self.ready = True
 
     def use(self, charge: Charge) -> None:
-        """Use the reservation for a run with these events; begin it if it was not.
+        """Use the reservation for a run with these events; begin it if necessary.
 
-        Raises `AccountError` if it was made for other events or by another process, used before, or
-        if its mark or head could not be written.
+        Raises `AccountError` if it was made for other events or by another process, was used
+        before, or its mark or head could not be written.
         """
         named = dataclasses.replace(charge, partition=self.charge.partition)
         mine = named == self.charge and self._process == os.getpid()
@@ -411,24 +412,23 @@ class Reservation:
         self._add({"kind": "files", "digests": list(digests)}, status="opened")
 
     def give_back(self) -> None:
-        """Return the reservation, if no record was read; else do nothing."""
+        """Return the reservation to the budget if no record was read; else do nothing."""
         if not self.begun:
             self._add({"kind": "returned"}, status="reserved")
         self._held.close()
 
     def close(self, *, released: bool, answered: Charge | None = None) -> Balance:
-        """Write how the run ended, and return the balance; the charge stays.
+        """Record the outcome of the run and return the balance; the charge stays.
 
-        No effect if it was closed before. If the entry cannot be written, the account shows the run
-        as opened: the entry only informs, since the charge is on disk.
+        No effect if already closed. If the entry cannot be written, the account shows the run as
+        opened: the entry is informative only, since the charge is on disk.
 
-        `answered`: the events that happened, of a run that others ended early; None for all of
-        them.
+        `answered`: the events that occurred in a run that others ended early; None for all events.
 
-        **Guarantee.** The sums of an account are over events that happened. A run that ends before
-        its last round leaves events out, whoever decides it, provided that the decision rests on
-        answers and public facts, as every choice of a filter's adversary does. By giving `answered`
-        the caller states that it does.
+        **Guarantee.** An account sums the costs of events that occurred. A run that ends before its
+        last round may omit the remaining events, whoever ended it, if that decision depends only on
+        answers and public facts, like every choice of a filter's adversary. By passing `answered`
+        the caller asserts this.
         """
         with self._held, suppress(InputError):
             if not self._closed:
@@ -443,7 +443,7 @@ class Reservation:
         return self.state
 
     def _add(self, content: Mapping[str, Any], *, status: str) -> None:
-        """Write an entry about this run, which must have that status, after those of others."""
+        """Append an entry about this run, which must have that status."""
         with store.usable(self.file):
             with store.locked(self._connection):
                 entries, last = store.entries_of(self._connection, self.account), self.state.last
@@ -464,9 +464,9 @@ class Reservation:
 
 
 def advance_head(connection: sqlite3.Connection, balance: Balance, file: Path) -> None:
-    """Write the last entry as the head, under the lock, so that the head never goes back.
+    """Write the last entry as the head, under the lock, so that the head never moves back.
 
-    Raises `InputError` if the present head is none of the entries: a copy of the account was
+    Raises `InputError` if the present head is not among the entries: a copy of the account was
     charged.
     """
     head = store.head_file(balance.identity)
@@ -475,6 +475,6 @@ def advance_head(connection: sqlite3.Connection, balance: Balance, file: Path) -
         if old is None or store.digest_of(connection, old.number) != old.digest:
             raise InputError(
                 f"a copy of account {balance.name!r} was charged meanwhile, or its head was lost, "
-                "so no record is read; put the right file back"
+                "so no record is read; restore the right file"
             )
         store.write_head(head, store.last_of(connection))

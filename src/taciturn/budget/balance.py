@@ -1,7 +1,7 @@
-"""The state of an account by its entries: the guarantee, what is charged and waiting, the history.
+"""The state of an account, computed from its entries: guarantee, charges, reservations, history.
 
-Every entry holds the balance after itself, which its digest covers. A reader adds the entries up
-again and compares.
+Every entry holds the balance after it, which its digest covers. A reader recomputes the balances
+from the entries and compares.
 """
 
 from __future__ import annotations
@@ -35,18 +35,17 @@ from taciturn.kernel.privacy import epsilon_of
 
 FORMAT, VERSION = "taciturn.account", 2
 Status: TypeAlias = Literal["reserved", "opened", "released", "failed", "returned"]
-_ROUNDING = 1e-9  # relative difference of the cost of a charge between machines
-_MOST_KNOWN = 64  # states that this process remembers
+_ROUNDING = 1e-9  # relative difference in the cost of a charge between machines
+_MOST_KNOWN = 64  # states that this process caches
 
 
 @dataclass(frozen=True)
 class Balance:
     """An account without its history.
 
-    - `identity`, `name`, `salt`: The first and last are random.
-    - `waiting`: Reservations without a mark: by run, its time, its share, and its table if it has
-      one.
-    - `tables`: Digests of the columns of the tables that runs read (`table_digest`).
+    - `identity`, `name`, `salt`: Identity and salt are random.
+    - `waiting`: Reservations without a mark, by run: time, share, and table if there is one.
+    - `tables`: Digests of the columns of the tables that runs have read (`table_digest`).
     """
 
     identity: str
@@ -63,7 +62,7 @@ class Balance:
 
     @property
     def caps(self) -> Caps:
-        """The caps that follow from the guarantee."""
+        """The caps derived from the guarantee."""
         return caps_of(self.guarantee)
 
     @property
@@ -82,10 +81,10 @@ class Balance:
         )
 
     def epsilon_left(self, left: Total | None = None) -> float:
-        """Return the largest epsilon at the account's delta of a run that fits, for planning.
+        """Return the largest epsilon, at the account's delta, of a run that fits, for planning.
 
-        That of a run whose answers are all Gaussian; no guarantee. `left`: the room under the caps;
-        None for the present one.
+        It holds for a run whose answers are all Gaussian, without guarantee. `left`: the room under
+        the caps; None for the present one.
         """
         left = self.left if left is None else left
         if left.values <= 0:
@@ -132,14 +131,14 @@ class Balance:
 
 
 def opening_content(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the content of a first entry, with the time and its balance."""
+    """Return the content of a first entry, with time and balance."""
     sums = {"waiting": {}, "tables": [], **Sums().to_dict()}
     balance = {"first": None, "guarantee": content["guarantee"], **sums}
     return {**_dated(content), "format": FORMAT, "version": VERSION, "balance": balance}
 
 
 def record(connection: sqlite3.Connection, balance: Balance, content: Mapping[str, Any]) -> Balance:
-    """Write the next entry with its balance, which is returned; the caller holds the lock."""
+    """Write the next entry and return its balance; the caller holds the lock."""
     content = _dated(content)
     after = balance.after(content)
     entry = add(connection, balance.last, {**content, "balance": after.to_dict()})
@@ -149,8 +148,8 @@ def record(connection: sqlite3.Connection, balance: Balance, content: Mapping[st
 def balance_of(first: Entry, last: Entry) -> Balance:
     """Return the balance that entry `last` holds, of the account with this first entry.
 
-    The chain and its balances were checked (`read_state`). Raises `InputError` if the first entry
-    is of another version.
+    The chain and its balances must have been checked (`read_state`). Raises `InputError` if the
+    first entry is of another version.
     """
     held = last.content["balance"]
     return dataclasses.replace(
@@ -207,7 +206,7 @@ class ChargedRun:
 
 @dataclass(frozen=True)
 class Change:
-    """A raised guarantee, or an account that was accepted: when, and in words."""
+    """A raised guarantee or an accepted account, with time and description."""
 
     number: int
     when: str
@@ -216,7 +215,7 @@ class Change:
 
 @dataclass(frozen=True)
 class State(Balance):
-    """An account by all of its entries: the balance, and its history."""
+    """An account computed from all its entries: the balance and its history."""
 
     runs: tuple[ChargedRun, ...] = ()
     changes: tuple[Change, ...] = ()
@@ -233,23 +232,23 @@ class State(Balance):
         return Balance(**{name: getattr(self, name) for name in names})
 
     def cost(self, run: ChargedRun) -> Total:
-        """Return a run's cost to the agent it costs most, as the observer sees it."""
+        """Return a run's cost to the agent it costs most, for the account's observer."""
         return largest_cost(self.terms, self.caps.order, run.charge)
 
 
-# states that this process computed, by the digest of the last entry; never read from disk
+# states computed by this process, by the digest of the last entry; never read from disk
 _KNOWN: dict[str, State] = {}
 
 
 def read_state(name: str, entries: Sequence[Entry]) -> State:
-    """Return the state of an account by its entries, whose digests were checked.
+    """Return the state of an account from its entries, whose digests were checked.
 
     Raises `InputError` if an entry is not one that this version writes, its balance is not that of
     the entries before it, or the account has another name.
 
-    **Guarantee.** Equal digests, computed from the stored entries, mean equal entries from the
-    first one on. Entries up to one whose state this process has computed are therefore not added up
-    again.
+    **Guarantee.** Equal digests, computed from the stored entries, imply equal entries from the
+    first one on. Entries up to one whose state this process has computed are therefore not
+    replayed.
     """
     with _understood(name):
         known = next((e.digest for e in reversed(entries) if e.digest in _KNOWN), None)
@@ -323,8 +322,7 @@ _BEFORE: Mapping[str, tuple[str | None, ...]] = MappingProxyType({
 def _run_after(run: ChargedRun | None, entry: Entry) -> ChargedRun:
     """Return a run after an entry about it.
 
-    An entry that this library never writes at that point, such as a second end of a run, is a
-    forgery.
+    An entry that this library never writes at that point, such as a second end of a run, is forged.
     """
     content = entry.content
     kind, before = content["kind"], None if run is None else run.status
@@ -347,7 +345,7 @@ def _run_after(run: ChargedRun | None, entry: Entry) -> ChargedRun:
     run = dataclasses.replace(run, status=content["result"])
     if "share" not in content:
         return run
-    # others ended the run early: it is charged for the answers given
+    # the run ended early: it is charged for the answers given
     if Share.from_dict(content["instead_of"]) != run.share:
         raise ValueError("another share was taken back than the one that was reserved")
     charge, share = Charge.from_dict(content["charge"]), Share.from_dict(content["share"])
@@ -355,7 +353,7 @@ def _run_after(run: ChargedRun | None, entry: Entry) -> ChargedRun:
 
 
 def _check_share(balance: Balance, run: ChargedRun) -> None:
-    """Raise `InputError` unless a run's share is that of its events, up to rounding."""
+    """Raise `InputError` unless a run's share matches its events, up to rounding."""
     right, share = share_of(balance.terms, balance.caps.order, run.charge), run.share
     like = len(right.costs) == len(share.costs) and all(
         math.isclose(a.squares, b.squares, rel_tol=_ROUNDING)
@@ -370,7 +368,7 @@ def _check_share(balance: Balance, run: ChargedRun) -> None:
 
 
 def _change_text(balance: Balance) -> str:
-    """Return the change that the last entry, which is about no run, records."""
+    """Return the change recorded by the last entry, which concerns no run."""
     content, now = balance.last.content, balance.guarantee
     match content["kind"]:
         case "raised":
@@ -397,8 +395,8 @@ def table_digest(salt: str, columns: Iterable[str]) -> str:
 def check_table(balance: Balance, table: str) -> None:
     """Raise `AccountError` if an account was charged, and only for tables of another digest.
 
-    Reservations that have not read a record count, so that of two simultaneous first runs one
-    waits.
+    Reservations that have not read a record count, so of two simultaneous first runs one is
+    refused.
     """
     waiting = (one.get("table") for one in balance.waiting.values())
     known = {*balance.tables, *(one for one in waiting if one is not None)}
@@ -414,9 +412,8 @@ def check_table(balance: Balance, table: str) -> None:
 def check_files(balance: Balance, contents: Iterable[bytes], others: Iterable[State]) -> None:
     """Raise `AccountError` if another account was charged for a file of one of these digests.
 
-    **Guarantee.** Had a record been different, so would the file that the other account was charged
-    for: whether both are the same file depends on no record, unless a record decided what was
-    written into the file.
+    **Guarantee.** A change of a record changes the file for both accounts: whether the two files
+    are the same depends on no record, unless a record determined what was written into the file.
     """
     digests = list(contents)
     for other in others:
@@ -436,13 +433,13 @@ _NOTHING_FITS = "no run like it fits; taciturn budget raise gives the account a 
 def check_fits(state: Balance, charge: Charge, purpose: Purpose) -> None:
     """Raise `AccountError` unless every cap holds with a charge added.
 
-    The message gives the room left and what would fit: the largest epsilon of a run whose answers
-    are all Gaussian, else the most rounds at its noise. Raises `InputError` if the charge does not
-    suit the terms of the account.
+    The message states the remaining room and a run that would fit: the largest epsilon of a run
+    whose answers are all Gaussian, else the most rounds at its noise. Raises `InputError` if the
+    charge does not suit the terms of the account.
 
     **Guarantee.** Each cap is at least the sum of all charges, the new one included: the condition
-    under which the filters of `taciturn.budget.caps` hold. A lattice that is coarser than these
-    assume, or none, is refused.
+    under which the filters of `taciturn.budget.caps` hold. Noise on a coarser lattice than these
+    assume, or on none, is refused.
     """
     caps = state.caps
     if not charge.least_scale >= caps.least_scale:
@@ -464,7 +461,7 @@ def _refusal(state: Balance, cost: Total, values: int, purpose: Purpose) -> str:
     left = state.left
     parts = [
         f"account {state.name!r} has no room for this run, so nothing was charged and no record "
-        f"read: what is left is {state.left_text()}"
+        f"read; the remaining budget is {state.left_text()}"
     ]
     if cost.divergence > 0 and state.caps.divergence == 0:
         return (
@@ -474,8 +471,7 @@ def _refusal(state: Balance, cost: Total, values: int, purpose: Purpose) -> str:
     if left.values >= values:
         return "; ".join([*parts, _would_fit(state, cost, purpose)])
     parts.append(
-        f"it releases {values:,} numbers; of the numbers that may be released "
-        f"{left.values:,} are left"
+        f"it releases {values:,} numbers, of which the account admits {left.values:,} more"
     )
     rounds = left.values * purpose.rounds // values
     if rounds < 1:

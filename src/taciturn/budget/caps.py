@@ -1,4 +1,4 @@
-"""The caps of an account: limits on the sums of its answers under which (E, D) always holds.
+"""The caps of an account: limits on the summed costs of its answers that ensure (E, D).
 
 Derived in `docs/explanation/accounts.md`.
 """
@@ -14,7 +14,7 @@ from taciturn.calibration import budget_after_lattice, mu_of
 from taciturn.errors import InputError
 from taciturn.kernel.privacy import LEAST_SCALE, MOST_EPSILON, PER_VALUE
 
-# part of epsilon and of delta for the correction of the arithmetic and the test of the noise
+# share of epsilon and of delta for the correction of the arithmetic and the test of the noise
 ARITHMETIC_SHARE = 1e-4
 _MOST_ORDER = 1024
 _MOST_VALUES = 2**44
@@ -22,11 +22,11 @@ _MOST_VALUES = 2**44
 
 @dataclass(frozen=True)
 class Guarantee:
-    """The promise of an account about everything that it ever charges.
+    """The guarantee of an account for all runs that it ever charges.
 
     `epsilon`, `delta`: E and D, the pair that holds for all runs together. `curves`: the share of
-    both, in [0, 1), for answers that are not Gaussian on all records. `order`: that of the
-    divergences by which those are added up; None for the one that leaves most room for small
+    both, in [0, 1), for answers other than Gaussian on all records. `order`: of the Renyi
+    divergences in which those are summed; None for the order that leaves most room for small
     events; batches of small rates need a lower one. Raises `InputError` if a number is out of
     range.
     """
@@ -55,16 +55,17 @@ class Guarantee:
 
 @dataclass(frozen=True)
 class Caps:
-    """Limits on the sums of an account's answers.
+    """Limits on the summed costs of an account's answers.
 
-    - `order`, `divergence`: a and r: of Renyi divergences of order a, over all other answers.
+    - `order`, `divergence`: a and r: r limits the sum of Renyi divergences of order a, over all
+      other answers.
     - `least_scale`: The least noise scale allowed, in steps of its lattice.
     """
 
-    squares: float  # M^2: of mu^2, over Gaussian answers on all records
+    squares: float  # M^2: limits the sum of mu^2 over Gaussian answers on all records
     order: int
     divergence: float
-    values: int  # N: of numbers on a lattice
+    values: int  # N: limits the count of released numbers
     least_scale: float = LEAST_SCALE
 
 
@@ -77,9 +78,9 @@ def caps_of(guarantee: Guarantee) -> Caps:
     **Guarantee.** With N values the correction leaves at least (1 - 1e-4) of E and of D for rounded
     noise, the tests of the noise of all runs included: honest noise of all runs is refused, or a
     Poisson batch overflows, with probability at most N `PER_VALUE`, which costs (1 + e^E) times as
-    much of D (`taciturn.kernel.privacy.drawn`). Of that, the share 1 - c goes to Gaussian answers,
-    whose filter at M^2 is M-Gaussian private, and c to the others, whose filter at (a, r) is (a,
-    r)-Renyi private; the two compose concurrently, and their epsilons and deltas add.
+    much of D (`taciturn.kernel.privacy.drawn`). Of the remainder, the share 1 - c goes to Gaussian
+    answers, whose filter at M^2 is M-Gaussian private, and c to the others, whose filter at (a, r)
+    is (a, r)-Renyi private; the two compose concurrently, and their epsilons and deltas add.
     """
     values = _values(guarantee)
     left = 1 - ARITHMETIC_SHARE
@@ -121,12 +122,12 @@ def _values(guarantee: Guarantee) -> int:
 def _renyi(epsilon: float, delta: float, given: int | None) -> tuple[int, float]:
     """Return the order, and the divergence that it allows.
 
-    The one with most room for small events, whose divergence grows in proportion to the order.
+    The order with most room for small events, whose divergence is proportional to the order.
     """
     orders = range(2, _MOST_ORDER + 1) if given is None else (given,)
 
     def conversion(order: int) -> float:
-        """Return what turns a divergence into an epsilon (Canonne, Kamath and Steinke 2020)."""
+        """Return epsilon minus divergence (Canonne, Kamath and Steinke 2020)."""
         shrunk = (order - 1) * math.log1p(-1 / order)
         return (math.log(1 / delta) + shrunk - math.log(order)) / (order - 1)
 
@@ -134,7 +135,7 @@ def _renyi(epsilon: float, delta: float, given: int | None) -> tuple[int, float]
     order, room = max(rooms, key=lambda pair: pair[1] / pair[0])
     if not room > 0:
         raise InputError(
-            f"the share of the curves, epsilon {epsilon:g} at delta {delta:g}, is too small for "
-            f"any answer at order {order}; give a larger share or a higher order, or no share"
+            f"the share of the curves, epsilon {epsilon:g} at delta {delta:g}, admits no answer at "
+            f"order {order}; give a larger share or a higher order, or no share"
         )
     return order, room * (1 - 1e-12)

@@ -38,19 +38,19 @@ Events: TypeAlias = tuple[tuple[Event, int], ...]
 
 @dataclass(frozen=True)
 class Charge:
-    """The events of one run, under its relation and unit.
+    """The events of one run, with its relation and unit.
 
-    - `relation`, `unit`: Which data sets are neighbours: a text of `relation_text`, and the unit.
-    - `messages`: For each agent, the events that an observer of every message sees.
-    - `summed`: The same for an observer of sums who knows the noise of `colluders` agents; None
-      where the plan credits nothing to summation.
-    - `least_scale`: The least noise scale, in steps of its lattice; 0 where there is no lattice.
+    - `relation`, `unit`: The neighbouring relation, in the form of `relation_text`, and its unit.
+    - `messages`: The events of each agent for an observer of every message.
+    - `summed`: The same for an observer of sums who knows the noise of `colluders` agents; None if
+      the plan does not credit summation.
+    - `least_scale`: The least noise scale, in steps of its lattice; 0 without a lattice.
     - `partition`: A public name of the division of the records among agents; None if it has none.
-    - `dealt`: Whether records are dealt to the agents by a new random draw for every run: such a
-      division has no name, since totals of a named one are added up agent by agent.
+    - `dealt`: Whether every run deals the records to the agents by a new random draw: such a
+      division has no name, since the totals of a named one are added agent by agent.
 
     Raises `InputError` if there is no agent, the two observers differ in the number of agents, or a
-    number is negative, which would charge nothing or give budget back.
+    number is negative, which would return budget.
     """
 
     relation: str
@@ -58,7 +58,7 @@ class Charge:
     messages: tuple[Events, ...]
     summed: tuple[Events, ...] | None = None
     colluders: int = 0
-    values: int = 0  # how many numbers an agent releases, at most
+    values: int = 0  # the largest count of numbers that an agent releases
     least_scale: float = math.inf
     partition: str | None = None
     dealt: bool = False
@@ -66,9 +66,9 @@ class Charge:
     def __post_init__(self) -> None:
         if self.dealt and self.partition is not None:
             raise InputError(
-                f"the division {self.partition!r} has a name, and the records of this run are "
-                "dealt to the agents by a new draw, so its costs do not add up agent by agent; "
-                "leave the name out, or give each record its owner"
+                f"the division has the name {self.partition!r}, but this run deals the records to "
+                "the agents by a new draw, so its costs cannot be added agent by agent; leave the "
+                "name out, or give each record its owner"
             )
         agents = len(self.messages)
         if agents == 0 or (self.summed is not None and len(self.summed) != agents):
@@ -84,7 +84,7 @@ class Charge:
         checks.at_least("colluders", self.colluders, 0)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the charge as JSON-safe values; agents with equal events are written once."""
+        """Return the charge as JSON-safe values; equal lists of events are written once."""
         return {
             **vars(self),
             "messages": _group_agents(self.messages),
@@ -105,7 +105,7 @@ class Charge:
 
 @dataclass(frozen=True)
 class Total:
-    """A cost, in the three sums that have a cap."""
+    """A cost, in the three capped sums."""
 
     squares: float = 0.0
     divergence: float = 0.0
@@ -117,15 +117,16 @@ def cost_of(
 ) -> Total:
     """Return the cost of events under a run's relation, charged under an account's.
 
-    mu^2 is added up over Gaussian answers on all records, Renyi divergences over the others. Raises
+    mu^2 is summed over Gaussian answers on all records, Renyi divergences over the others. Raises
     `InputError` if the relations do not compose (`check_relations`), or no bound is known for an
     event.
 
-    **Guarantee.** Neighbours under replace_one are two steps of zero_out apart, and two steps of mu
-    are one of 2 mu (Dong, Roth and Su 2022, theorem 2.14), whatever else was answered.
+    **Guarantee.** Neighbours under replace_one are two zero_out steps apart, and by group privacy
+    two steps of mu are one of 2 mu (Dong, Roth and Su 2022, theorem 2.14), whatever else was
+    answered.
     """
     check_relations(run, account)
-    steps = 1 if run == account else 2  # of the run's relation in one of the account's
+    steps = 1 if run == account else 2  # of the run's relation per step of the account's
     squares, divergences = [], []
     for event, count in events:
         if isinstance(event, GaussianAnswer):
@@ -146,21 +147,21 @@ def check_relations(run: Relation, account: Relation) -> None:
     """Raise `InputError` unless events under one relation can be charged under the other."""
     if run != account and not (isinstance(run, ZeroOut) and account.name == "replace_one"):
         raise InputError(
-            f"the run hides a change of {relation_text(run)} and the account one of "
-            f"{relation_text(account)}, which do not add up; plan the run under that of the "
-            "account, or charge another one"
+            f"the run has the relation {relation_text(run)} and the account "
+            f"{relation_text(account)}, which do not compose; plan the run under the relation of "
+            "the account, or charge another account"
         )
 
 
 def relation_text(relation: Relation) -> str:
-    """Return the name of a relation with its numbers, as `relation_of` reads it."""
+    """Return a relation's name with its parameter, in the form that `relation_of` parses."""
     beta = f":{relation.beta!r}" if isinstance(relation, BoundedChange | TargetChange) else ""
     return f"{relation.name}{beta}"
 
 
 @functools.lru_cache(maxsize=64)
 def relation_of(text: str) -> Relation:
-    """Return the relation of such a text; `InputError` if there is none."""
+    """Parse the text of `relation_text`; `InputError` if it names no relation."""
     name, _, number = text.partition(":")
     kinds = {kind.name: kind for kind in (BoundedChange, TargetChange)}
     if name not in kinds:
@@ -221,8 +222,8 @@ def _spread_agents(values: Mapping[str, Any]) -> tuple[Events, ...]:
 class AccountTerms:
     """The relation, unit and observer of an account.
 
-    `relation`: as `relation_text` writes it. `observer`, `colluders`: "messages", or "sum" with the
-    number of agents who reveal their noise. Raises `InputError` if one of them is unknown.
+    `relation`: in the form of `relation_text`. `observer`, `colluders`: "messages", or "sum" with
+    the number of agents who reveal their noise. Raises `InputError` if one of them is unknown.
     """
 
     relation: str = "replace_one"
@@ -239,24 +240,24 @@ class AccountTerms:
 
     @property
     def observer_text(self) -> str:
-        """The observer, for people."""
+        """The observer, as text for readers."""
         if self.observer != "sum":
             return self.observer
         return f"{self.observer} with {self.colluders} colluding"
 
     @property
     def neighbours(self) -> Relation:
-        """The relation."""
+        """The neighbouring relation."""
         return relation_of(self.relation)
 
 
 @dataclass(frozen=True)
 class Purpose:
-    """The purpose of a run, for readers of an account and for suggestions of what would fit.
+    """The purpose of a run, shown to readers of an account and used to suggest a run that fits.
 
-    `what`: in a few words. `proposal`, `plan`: their digests; the first is None without a proposal.
-    `epsilon`, `delta`, `mu`: as its plan certifies them. Raises `InputError` if a number is NaN or
-    out of range, which no account could hold.
+    `what`: a short description. `proposal`, `plan`: their digests; None for a run without a
+    proposal. `epsilon`, `delta`, `mu`: as certified by the plan. Raises `InputError` if a number is
+    NaN or out of range.
     """
 
     what: str
@@ -296,9 +297,9 @@ _NOTHING: Pair = (Fraction(0), Fraction(0))
 
 @dataclass(frozen=True)
 class Share:
-    """The part of one charge in the sums of an account, subtracted again if it is returned.
+    """The contribution of one charge to the sums of an account, subtracted if it is returned.
 
-    `costs`: of each agent; of the dearest one alone where the division has no name. `values`,
+    `costs`: of each agent; of the agent it costs most if the division has no name. `values`,
     `partition`: as in the charge.
     """
 
@@ -320,20 +321,20 @@ class Share:
 
 @dataclass(frozen=True)
 class Sums:
-    """Running sums over charges, as fractions: a charge that is returned is subtracted exactly.
+    """Running sums over charges, as fractions, so that a returned charge is subtracted exactly.
 
     **Guarantee.** A double is a fraction, and fractions are added and subtracted without rounding:
-    after any history the sums are those of the charges that stand, in any order.
+    after any history the sums equal those of the remaining charges, in any order.
 
-    - `once`: Of charges on divisions without a name: squares and divergences of their dearest
-      agents.
-    - `divided`: Of every named division, the sums of each agent.
+    - `once`: Over charges on unnamed divisions: squares and divergences of the agent each costs
+      most.
+    - `divided`: For every named division, the sums of each agent.
     """
 
     once: Pair = _NOTHING
     divided: Mapping[str, tuple[Pair, ...]] = field(default_factory=dict)
-    values: int = 0  # numbers on a lattice
-    runs: int = 0  # how many charges
+    values: int = 0  # released numbers
+    runs: int = 0  # number of charges
 
     def plus(self, share: Share, sign: int = 1) -> Sums:
         """Return the sums with one charge more; with sign -1, without one that was added.
@@ -364,7 +365,7 @@ class Sums:
 
     @property
     def total(self) -> Total:
-        """The total for the record that the charges cost most; see `total_of`."""
+        """The total for the record with the highest cost; see `total_of`."""
         squares, divergence = self.once
         for agents in self.divided.values():
             squares += max(pair[0] for pair in agents)
@@ -396,9 +397,9 @@ class Sums:
 
 
 def share_of(terms: AccountTerms, order: int, charge: Charge) -> Share:
-    """Return the part of a charge in the sums of an account.
+    """Return the contribution of a charge to the sums of an account.
 
-    Raises `InputError` if relation, unit or colluders and those of the terms do not compose.
+    Raises `InputError` if relation, unit or colluders do not compose with those of the terms.
     """
     if charge.partition is None:
         costs: tuple[Total, ...] = (largest_cost(terms, order, charge),)
@@ -409,13 +410,13 @@ def share_of(terms: AccountTerms, order: int, charge: Charge) -> Share:
 
 
 def total_of(terms: AccountTerms, order: int, charges: Sequence[Charge]) -> Total:
-    """Return the total of charges for the record that they cost most.
+    """Return the total of charges for the record with the highest cost.
 
-    Raises `InputError` if two charges have one division of the records and different numbers of
-    agents, a charge does not suit the terms (`share_of`), or a cost is infinite.
+    Raises `InputError` if two charges on the same division have different numbers of agents, a
+    charge does not suit the terms (`share_of`), or a cost is infinite.
 
     **Guarantee.** A record belongs to one agent in every division. Within a division its cost is at
-    most the largest total of an agent; over divisions the largest are added.
+    most the largest total of an agent; over divisions these maxima are added.
     """
     return next(reversed(list(totals(terms, order, charges))), Total())
 
@@ -443,8 +444,8 @@ def _costs_by_events(terms: AccountTerms, order: int, charge: Charge) -> Mapping
     check_relations(run, terms.neighbours)
     if charge.unit != terms.unit:
         raise InputError(
-            f"the run hides a change of one {charge.unit} and the account one of one {terms.unit}, "
-            "which do not add up; plan the run for the unit of the account, or charge another one"
+            f"the run protects one {charge.unit} and the account one {terms.unit}, which do not "
+            "compose; plan the run for the unit of the account, or charge another account"
         )
     return {
         events: cost_of(events, run=run, account=terms.neighbours, order=order)
@@ -453,7 +454,7 @@ def _costs_by_events(terms: AccountTerms, order: int, charge: Charge) -> Mapping
 
 
 def _observed_events(terms: AccountTerms, charge: Charge) -> tuple[Events, ...]:
-    """Return the events of each agent as the observer of an account sees them."""
+    """Return the events of each agent for the observer of an account."""
     if terms.observer == "sum" and charge.summed is not None:
         if charge.colluders >= terms.colluders:
             return charge.summed
@@ -466,7 +467,7 @@ def _observed_events(terms: AccountTerms, charge: Charge) -> tuple[Events, ...]:
 
 def _exact(cost: float) -> Fraction:
     if not math.isfinite(cost):
-        raise InputError("an answer of this run costs more than any account holds; add more noise")
+        raise InputError("an answer of this run exceeds any account; add more noise")
     return Fraction(cost)
 
 
@@ -480,22 +481,22 @@ def _spread(groups: Sequence[Sequence[Any]]) -> Iterator[tuple[Any, Any]]:
         yield from itertools.repeat((first, second), int(length))
 
 
-_POINTS = 4001  # of a sum that replaces an integral, at least
-_MARGIN = 1e-9  # relative, added for the rounding of a divergence
-_ROUNDING = 1e-12  # added for the rounding of a logarithm near 0
+_POINTS = 4001  # least number of quadrature points
+_MARGIN = 1e-9  # relative margin for the rounding of a divergence
+_ROUNDING = 1e-12  # absolute margin for the rounding of a logarithm near 0
 _MOST_EXPONENT = 700.0
-# below it the integrand is not smooth on the grid; such an answer fits no account anyway
+# below it the grid does not resolve the integrand; such an answer fits no account in any case
 _LEAST_SCALE = 0.2
 
 
 @functools.lru_cache(maxsize=4096)
 def renyi_divergence(event: Event, relation: Relation, order: int) -> float:
-    """Return an upper bound on an answer's Renyi divergence of a whole order a >= 2.
+    """Return an upper bound on an answer's Renyi divergence of integer order a >= 2.
 
-    The largest over neighbouring data sets, in both directions, rounded up; infinite without noise,
-    and beyond double precision. Raises `InputError` if the order is no whole number of at least 2,
-    or no bound is known for the event under this relation: as in `taciturn.kernel.privacy.account`,
-    and for noise inside an objective.
+    It is the largest over neighbouring data sets, in both directions, rounded up; infinite without
+    noise, and beyond double precision. Raises `InputError` if the order is not an integer of at
+    least 2, or no bound is known for the event under this relation: as in
+    `taciturn.kernel.privacy.account`, and for noise inside an objective.
 
     **Guarantee.** With s the multiplier, q the rate, D the Renyi divergence of order a:
 
@@ -505,10 +506,10 @@ def renyi_divergence(event: Event, relation: Relation, order: int) -> float:
       closed form (Mironov 2017, proposition 6).
     - Poisson batches of rate 1 are all records. Otherwise the pairs (p, r) of
       `taciturn.kernel.privacy.numerical` dominate, and D is log(integral of p^a r^(1 - a)) / (a -
-      1), in the larger direction. Gaussian: the trapezoidal rule at distances of s / 10 at most,
-      over all but e^-700 of bells of width s, on an integrand that is analytic within pi s^2 of the
-      real line: wrong by less than e^-39 for s >= 0.2, and infinite, to be safe, below. Laplace:
-      constant ratios outside [0, 1], upper bounds inside.
+      1), in the larger direction. Gaussian: the trapezoidal rule with spacing at most s / 10, over
+      all but e^-700 of the mass of normal densities of standard deviation s, on an integrand that
+      is analytic within pi s^2 of the real line: the error is below e^-39 for s >= 0.2, and below
+      that s the result is infinite. Laplace: constant ratios outside [0, 1], upper bounds inside.
     - Batches of fixed size b out of n, replace_one: theorem 9 of Wang, Balle and Kasiviswanathan
       (2019) with gamma = b / n and the divergences j / (2 s^2) of the orders j.
     """
@@ -540,7 +541,7 @@ def renyi_divergence(event: Event, relation: Relation, order: int) -> float:
 
 
 def _over(log_moment: float, order: int) -> float:
-    """Return the divergence, given the logarithm of a moment, which cancels near 0."""
+    """Return the divergence from the logarithm of a moment, which suffers cancellation near 0."""
     return (max(log_moment, 0.0) + _ROUNDING) / (order - 1)
 
 
@@ -548,7 +549,7 @@ def _mixtures(scale: float, rate: float, order: int, *, opposite: bool) -> float
     """Return the divergence of (1-q) N(0) + q N(1) from N(0), or from (1-q) N(0) + q N(-1)."""
     if scale < _LEAST_SCALE:
         return math.inf
-    # completing the square shows bells between 1 - 2 a and 2 a - 1
+    # by completing the square, the normal densities are centred between 1 - 2 a and 2 a - 1
     reach = 2 * order + math.sqrt(2 * _MOST_EXPONENT) * scale
     count = max(_POINTS, math.ceil(20 * reach / scale))
     points, width = np.linspace(-reach, reach, count), 2 * reach / (count - 1)

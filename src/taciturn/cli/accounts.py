@@ -17,12 +17,10 @@ from taciturn.report.accounts import cost_text
 from taciturn.training import digest_of
 
 ACCOUNT_OPTIONS: Mapping[str, Option] = {
-    "account": Option(str, "The account to charge (taciturn budget open). [default: none]"),
-    "accounts": Option(
-        Path, "The folder of accounts. [default: in the user's data folder]", "Account"
-    ),
+    "account": Option(str, "Account to charge (see taciturn budget open). [default: none]"),
+    "accounts": Option(Path, "Folder of accounts. [default: in the user's data folder]", "Account"),
     "another_table": Option(
-        bool, "Charge --account although its runs read a table with other columns.", "Account"
+        bool, "Charge --account although its earlier runs read other columns.", "Account"
     ),
     "another_account": Option(
         bool, "Charge --account although another account was charged for a file.", "Account"

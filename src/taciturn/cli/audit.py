@@ -39,17 +39,27 @@ _INSIDE = ", ".join(name for name, method in _AUDITED.items() if method.inside)
 _OPTIONS: dict[str, tuple[Any, ...]] = {
     "fault": (
         str,
-        f"Plant one: {', '.join(get_args(Fault))}; for {_SAMPLED} {_BATCH_FAULT}, for {_INSIDE} "
-        "halved-noise.",
+        f"Fault to plant: {', '.join(get_args(Fault))}; {_BATCH_FAULT} for {_SAMPLED}; "
+        f"halved-noise for {_INSIDE}.",
     ),
-    "mu": (float, "Budget of the plan. [default: 1.5]"),
-    "epsilon": (float, f"At delta 1e-5: for {_SAMPLED} [default: 2], for {_INSIDE} [default: 4]."),
-    "relation": (str, f"For {_SAMPLED}: replace_one or zero_out. [default: replace_one]"),
+    "mu": (float, "Budget of the plan, as mu. [default: 1.5]"),
+    "epsilon": (
+        float,
+        f"Budget at delta 1e-5 for methods without a mu. [default: 2 for {_SAMPLED}; 4 for "
+        f"{_INSIDE}]",
+    ),
+    "relation": (
+        str,
+        f"Neighbouring relation for {_SAMPLED}: replace_one or zero_out. [default: replace_one]",
+    ),
     "rows_per_person": (int, "Attack a person with this many rows, not a record; with --mu."),
-    "agents_per_person": (int, "With --rows-per-person: at how many agents. [default: 1]"),
-    "runs": (int, "Runs on each data set. [default: 1000; 4000 where epsilon is bounded]"),
-    "seed": (int, "Seed of noise and data. [default: the operating system's]"),
-    "centre": (bool, "Use a private centre; for methods on all records."),
+    "agents_per_person": (
+        int,
+        "With --rows-per-person: number of agents that hold rows of the person. [default: 1]",
+    ),
+    "runs": (int, "Runs on each data set. [default: 1000; 4000 for methods without a mu]"),
+    "seed": (int, "Seed of noise and data. [default: from the operating system]"),
+    "centre": (bool, "Audit a method on all records around a private centre."),
 }
 
 
@@ -57,16 +67,16 @@ _OPTIONS: dict[str, tuple[Any, ...]] = {
 def audit(
     *,
     algorithm: Annotated[
-        str, typer.Argument(help=f"{', '.join(_AUDITED)}; or one of your own: module:Class.")
+        str, typer.Argument(help=f"{', '.join(_AUDITED)}; or your own method: module:Class.")
     ],
     json: Json = False,
     **given: Any,
 ) -> None:
-    """Attack an algorithm, as planned or with a planted fault, on data that saturates its bound.
+    """Attack a method, as planned or with a planted fault, on data that saturate its bound.
 
-    Algorithms that answer on all records are planned to a mu and attacked in four layers. Those
-    that answer on batches, or have their noise inside an objective, have no mu: outputs alone give
-    a lower bound on epsilon.
+    A method that queries all records is planned for a given mu and tested in four layers. A method
+    on batches, or with noise inside an objective, has no mu: the attack then lower-bounds epsilon
+    from outputs alone.
     """
     given["centre"] = given["centre"] or None
     given = {name: value for name, value in given.items() if value is not None}

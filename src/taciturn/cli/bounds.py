@@ -21,7 +21,7 @@ _WARNING = (
     'put public ranges and lists in their place and write source = "public"'
 )
 _OPTIONS: dict[str, tuple[Any, ...]] = {
-    "agent_column": (str, "The column that names the owner of each row."),
+    "agent_column": (str, "The column that names the agent of each row."),
     "person_column": (str, "The column that names the person of each row."),
     "ignore": (list[str], "A column to leave out; may be repeated."),
     **FORM_OPTIONS,

@@ -31,14 +31,14 @@ NameArgument = Annotated[str, typer.Argument(help="The name of the account.", me
 _FOLDER = "The folder of accounts. [default: in the user's data folder]"
 Folder = Annotated[Path | None, typer.Option("--accounts", parser=path, help=_FOLDER)]
 _CURVES: dict[str, tuple[Any, ...]] = {
-    "curves": (float, "Share for answers that are not Gaussian on all records. [default: 0]"),
-    "order": (int, "Of their divergences. [default: by the share]"),
+    "curves": (float, "Share for Laplace noise and sampled batches. [default: 0]"),
+    "order": (int, "Renyi order at which their divergences add up. [default: from the share]"),
 }
 _TERMS: dict[str, tuple[Any, ...]] = {
     "relation": (str, "replace_one [default], zero_out, bounded_change:BETA, target_change:BETA."),
     "unit": (str, "record, agent or person. [default: record]"),
-    "observer": (str, "messages, or sum, which trusts secure aggregation. [default: messages]"),
-    "colluders": (int, "With sum: how many agents may reveal their noise. [default: 1]"),
+    "observer": (str, "messages, or sum (secure aggregation). [default: messages]"),
+    "colluders": (int, "With --observer sum: the number of colluding agents. [default: 1]"),
 }
 
 
@@ -47,8 +47,8 @@ _TERMS: dict[str, tuple[Any, ...]] = {
 def open_(
     *,
     name: NameArgument,
-    epsilon: Annotated[float, typer.Option(help="E, for all runs together.")],
-    delta: Annotated[float, typer.Option(help="D, for all runs together.")],
+    epsilon: Annotated[float, typer.Option(help="Total epsilon E of all runs.")],
+    delta: Annotated[float, typer.Option(help="Total delta D of all runs.")],
     accounts: Folder = None,
     json: Json = False,
     **given: Any,
@@ -63,10 +63,10 @@ def open_(
 
 
 _RAISED: dict[str, tuple[Any, ...]] = {
-    "epsilon": (float, "The new E. [default: as it is]"),
-    "delta": (float, "The new D. [default: as it is]"),
-    "curves": (float, "The new share of curves."),
-    "order": (int, "The new order of divergences."),
+    "epsilon": (float, "The new E. [default: unchanged]"),
+    "delta": (float, "The new D. [default: unchanged]"),
+    "curves": (float, "The new share for Laplace noise and sampled batches."),
+    "order": (int, "The new Renyi order."),
 }
 
 

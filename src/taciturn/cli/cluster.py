@@ -17,12 +17,12 @@ _GROUP = "Several processes"
 OPTIONS: Mapping[str, Option] = {
     "cluster": Option(
         str,
-        "HOST:PORT of the first of several processes that share the agents; auto under mpirun or "
-        "srun. Nobody is authenticated: for machines of one trusted holder.",
+        "Divide the agents among processes that meet at HOST:PORT, the first of them; auto under "
+        "mpirun or srun. Without authentication: for machines of one trusted holder.",
         _GROUP,
     ),
-    "processes": Option(int, "With --cluster HOST:PORT: the number of processes.", _GROUP),
-    "process": Option(int, "With --cluster HOST:PORT: this process's number, from 0.", _GROUP),
+    "processes": Option(int, "With --cluster HOST:PORT: number of processes.", _GROUP),
+    "process": Option(int, "With --cluster HOST:PORT: index of this process, from 0.", _GROUP),
 }
 _AUTO = "auto"
 

@@ -264,23 +264,25 @@ class Option(NamedTuple):
 TABLES, OUTPUT = "Tables", "Output"
 FORM_OPTIONS: Mapping[str, Option] = {
     "delimiter": Option(
-        str, "Separator of cells, as ';' or tab. [default: as in the bounds, or a comma]", TABLES
+        str, "Cell separator, such as ';' or tab. [default: from the bounds, or a comma]", TABLES
     ),
-    "decimal": Option(str, "Decimal mark, . or ,. [default: as in the bounds, or a point]", TABLES),
+    "decimal": Option(str, "Decimal mark, . or ,. [default: from the bounds, or a point]", TABLES),
     "thousands": Option(
-        str, "Separator of thousands. [default: as in the bounds, or none]", TABLES
+        str, "Separator of digit groups. [default: from the bounds, or none]", TABLES
     ),
     "encoding": Option(
-        str, "Text encoding, such as cp1252. [default: as in the bounds, or UTF-8]", TABLES
+        str, "Text encoding, such as cp1252. [default: from the bounds, or UTF-8]", TABLES
     ),
 }
 # of a command that reads a table
 TABLE_OPTIONS: Mapping[str, Option] = {
-    "target": Option(str, "Tables: the column to predict."),
-    "bounds": Option(Path, "Tables: TOML file of public facts; see taciturn bounds."),
+    "target": Option(str, "For a table: the column to predict."),
+    "bounds": Option(Path, "For a table: TOML file of public facts; see taciturn bounds."),
     "agent_column": Option(str, "The column that names the agent of each row.", TABLES),
-    "person_column": Option(str, "The column of persons, with --rows-per-person.", TABLES),
-    "test": Option(Path, "A file of test records that you declare public.", TABLES),
+    "person_column": Option(
+        str, "The column that names the person of each row; with --rows-per-person.", TABLES
+    ),
+    "test": Option(Path, "A file of test records, which are public.", TABLES),
     "leave_out": Option(
         bool,
         "Leave rows without a target out of every answer. [default: refuse them]",
@@ -303,7 +305,9 @@ Force = Annotated[
     bool, typer.Option("--force", help="Replace an earlier file or report.", rich_help_panel=OUTPUT)
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress bar.", rich_help_panel=OUTPUT)]
-Seed = Annotated[int | None, typer.Option(help="Seed of the noise: a reproduction, not private.")]
+Seed = Annotated[
+    int | None, typer.Option(help="Seed of the noise; the run is then a reproduction, not private.")
+]
 
 
 class GroupedCommand(TyperCommand):

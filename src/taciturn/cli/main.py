@@ -112,16 +112,15 @@ class Command:
 
 
 _SUMMARIES = {
-    "plan": "Predict noise and accuracy before spending anything: no data is read.",
-    "train": "Train on a data set or on a table of your own under a total privacy budget.",
-    "tune": "Select one of several candidates on held-out records, within one budget.",
+    "plan": "Predict noise and accuracy from public facts; no record is read.",
+    "train": "Train a model on a data set or a table within a total privacy budget.",
+    "tune": "Train several candidates and choose one on held-out records, within one budget.",
     "bounds": "Print a bounds file filled in from a table: edit it and pass it to taciturn train.",
     "predict": "Predict the target of every row, as CSV on standard output.",
-    "show": "Show a model or a certificate: its guarantee, recomputed, and coefficients.",
-    "budget": "Manage accounts: one budget for all runs on the same records.",
-    "cost": "Convert a noise multiplier into a total epsilon, or a total into a multiplier.",
-    "audit": "Attack an algorithm, as planned or with a planted fault, on data that saturates its "
-    "bound.",
+    "show": "Show a model, certificate or report, with its guarantee.",
+    "budget": "Keep accounts: one privacy budget for all runs on a body of records.",
+    "cost": "Compute the total epsilon from the noise multiplier, or the multiplier from epsilon.",
+    "audit": "Attack a method, as planned or with a fault, on data that saturate its bound.",
 }
 BUILT_IN = tuple(
     Command(name, summary, f"taciturn.cli.{name}:{name}") for name, summary in _SUMMARIES.items()

@@ -37,7 +37,7 @@ def request_options() -> dict[str, Option]:
     }
     first = ("epsilon", "delta", "agents", "rounds", "features", "evaluate")
     colluders = Option(
-        int, "With --observer sum: the most agents that collude. [default: 1]", PRIVACY
+        int, "With --observer sum: the largest number of colluding agents. [default: 1]", PRIVACY
     )
     return {name: found[name] for name in first} | found | {"colluders": colluders}
 
@@ -72,7 +72,7 @@ def method_options(methods: Mapping[str, Method] = METHODS, **defaults: Value) -
             text = f"{default:g}" if isinstance(default, float) else str(default)
             text = "from public facts" if callable(default) else text
             having[option.name].setdefault(text, []).append(title)
-    texts = dict.fromkeys(options, "Only for methods that this command does not take.")
+    texts = dict.fromkeys(options, "No method of this command has it.")
     for name, found in having.items():
         users = ", ".join(title for titles in found.values() for title in titles)
         values = "; ".join(
@@ -118,7 +118,7 @@ def run_options(
     for name in ("epsilon", "delta"):
         needless = name == "delta" and given["epsilon"] == math.inf
         if given[name] is None and not needless:
-            raise InputError(f"no {name} is given; a budget has no default, so add --{name}")
+            raise InputError(f"no {name} is given; a budget has no default: add --{name}")
     algorithm = next(iter(METHODS)) if given["algorithm"] is None else given["algorithm"]
     methods, weights = (methods_of or methods_with)(algorithm), given["regulariser"]
     structure = StructureRequest(
@@ -146,7 +146,7 @@ def run_options(
     )
     structure.check(algorithm, request.method)
     if structure.structure is not None and given["constraint"] not in {None, "none"}:
-        raise InputError("a structure comes without a constraint; leave the constraint out")
+        raise InputError("a structure cannot be combined with a constraint; leave one out")
     if given["agents"] is not None:
         checks.at_least("agents", given["agents"], 1)
     return RunOptions(
@@ -213,13 +213,13 @@ def factory_named(name: str) -> Callable[[Problem], Algorithm | Composition]:
             result = target(problem)
         except Exception as error:  # of the user's code, whatever it is
             raise InputError(
-                f"algorithm {name!r}: making it of a problem failed ({in_a_line(error)}); it is "
-                "called with the problem alone"
+                f"algorithm {name!r}: constructing it from a problem failed ({in_a_line(error)}); "
+                "it is called with the problem alone"
             ) from error
         if not isinstance(result, Algorithm | Composition):
             raise InputError(
-                f"algorithm {name!r} makes a {type(result).__name__} of a problem; it must make "
-                "an Algorithm, or a Composition of an algorithm and its oracles"
+                f"algorithm {name!r} returns a {type(result).__name__} for a problem; it must "
+                "return an Algorithm, or a Composition of an algorithm and its oracles"
             )
         return result
 
@@ -245,8 +245,8 @@ def _imported(name: str, what: str = "algorithm") -> Callable[..., Any]:
         ) from error
     if not callable(target):
         raise InputError(
-            f"{what} {name!r}: {module} has no class or function {attribute!r}; name one that is "
-            f"there, of which {'an' if what == 'algorithm' else 'a'} {what} can be made"
+            f"{what} {name!r}: {module} has no class or function {attribute!r}; name one that "
+            f"constructs {'an' if what == 'algorithm' else 'a'} {what}"
         )
     found: Callable[..., Any] = target
     return found

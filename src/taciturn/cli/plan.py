@@ -27,13 +27,13 @@ _MOST_PLANS = 20
 _BUDGET = ("epsilon", "delta", "observer", "relation", "unit")
 _COMPARED = (10, 50, 200, 1000)
 _FACTS: dict[str, Option] = {
-    "records": Option(int, "Records of all agents together."),
-    "persons": Option(int, "Persons of all agents, in place of records; with --rows-per-person."),
+    "records": Option(int, "Number of records of all agents."),
+    "persons": Option(int, "Number of persons, in place of --records; with --rows-per-person."),
     "counts": Option(
-        str, "Records, or persons, of each agent, comma-separated. [default: equal shares]"
+        str, "Records, or persons, per agent, separated by commas. [default: equal shares]"
     ),
-    "bounds": Option(Path, "A bounds file, for columns, record norm and target."),
-    "columns": Option(int, "Encoded columns of a record."),
+    "bounds": Option(Path, "A bounds file: it gives columns, record norm and target."),
+    "columns": Option(int, "Number of encoded columns of a record."),
     "classes": Option(int, "Number of classes, for multinomial."),
     "record_norm": Option(float, "Public bound on a record's norm. [default: 1]"),
 }
@@ -47,17 +47,17 @@ def plan(
         str | None, typer.Argument(help="Name of a data set; for other data give public facts.")
     ] = None,
     rounds: Annotated[
-        str | None, typer.Option(help="Round counts to compare. [default: 10,50,200,1000]")
+        str | None, typer.Option(help="Numbers of rounds to compare. [default: 10,50,200,1000]")
     ] = None,
-    out: Annotated[Path | None, path_option("New file for the proposal of a training.")] = None,
+    out: Annotated[Path | None, path_option("New file for the proposal, for train.")] = None,
     force: Force = False,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Show all predictions and what they mean.")
+        bool, typer.Option("--explain", help="Print every prediction and its meaning.")
     ] = False,
     json: Json = False,
     **given: Any,
 ) -> None:
-    """Predict noise and accuracy before spending anything: no data is read."""
+    """Predict noise and accuracy from public facts; no record is read."""
     features = given.pop("features")
     if features is not None and features.isdecimal():
         raise InputError("--features is called --columns now: the encoded columns of a record")

@@ -57,11 +57,11 @@ def train(  # noqa: PLR0913 - one parameter per option
         str,
         typer.Argument(
             callback=_printable,
-            help=f"{', '.join(FACTS)}; a CSV or Parquet file; or a folder, a file per agent.",
+            help=f"{', '.join(FACTS)}; a CSV or Parquet file; or a folder with a file per agent.",
         ),
     ],
     proposal: Annotated[
-        Path | None, path_option("A file of plan --out, in place of the options in it.", OUTPUT)
+        Path | None, path_option("Run a proposal that plan --out wrote.", OUTPUT)
     ] = None,
     seed: Seed = None,
     out: Annotated[Path | None, path_option("A new folder for the report.")] = None,
@@ -70,7 +70,7 @@ def train(  # noqa: PLR0913 - one parameter per option
         bool,
         typer.Option(
             "--reference",
-            help="Compute the non-private optimum of large data too.",
+            help="Compute the non-private optimum even for large data.",
             rich_help_panel=OUTPUT,
         ),
     ] = False,
@@ -86,7 +86,7 @@ def train(  # noqa: PLR0913 - one parameter per option
         bool,
         typer.Option(
             "--oracle-metrics",
-            help="Write metrics on private records of a table.",
+            help="Write non-private metrics on the records of a table.",
             rich_help_panel=OUTPUT,
         ),
     ] = False,
@@ -94,7 +94,7 @@ def train(  # noqa: PLR0913 - one parameter per option
     json: Json = False,
     **given: Any,
 ) -> None:
-    """Train on a data set or on a table of your own under a total privacy budget."""
+    """Train a model on a data set or a table within a total privacy budget."""
     tables = {name: given.pop(name) for name in console.TABLE_OPTIONS}
     output = Output(out, force, reference, oracle_metrics, json)
     if seed is not None:

@@ -115,7 +115,7 @@ SHARE = 0.2
 _OPTIONS = {
     **all_options(),
     "evaluate": Option(
-        float, f"Share of each agent's records held out to pick. [default: {SHARE:g}]"
+        float, f"Share of each agent's records held out for the choice. [default: {SHARE:g}]"
     ),
     **console.TABLE_OPTIONS,
     **ACCOUNT_OPTIONS,
@@ -126,18 +126,18 @@ _OPTIONS = {
 def tune(  # noqa: PLR0913 - one parameter per option
     *,
     data: Annotated[str, typer.Argument(help=f"{', '.join(FACTS)}; or a table's file or folder.")],
-    candidates: Annotated[Path, path_option("TOML: lists of options, or a table for each.")],
+    candidates: Annotated[Path, path_option("TOML file: lists of options, or tables of them.")],
     seed: Seed = None,
-    out: Annotated[Path | None, path_option("A new folder for the picked one's report.")] = None,
+    out: Annotated[Path | None, path_option("New folder for the report of the winner.")] = None,
     force: Force = False,
     plan: Annotated[
-        bool, typer.Option("--plan", help="The cost alone; no record is read.")
+        bool, typer.Option("--plan", help="Print the cost only; no record is read.")
     ] = False,
     quiet: Quiet = False,
     json: Json = False,
     **given: Any,
 ) -> None:
-    """Select one of several candidates on held-out records, within one budget."""
+    """Train several candidates and choose one on held-out records, within one budget."""
     tables = {name: given.pop(name) for name in console.TABLE_OPTIONS}
     output = Output(out, force, False, False, json)
     account = account_given(given)

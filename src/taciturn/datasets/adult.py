@@ -39,8 +39,8 @@ class Categorical(NamedTuple):
 # record depend on that record alone. The lists are those of the published description, without
 # `Never-worked`, which occurs only on records whose occupation is missing; those are dropped. The
 # largest values are the maxima over the complete records of both files: 16 is the code of the
-# highest education; 90, 99999 and 99 look like top-codes; those of fnlwgt and capital-loss are
-# simply the largest that occur.
+# highest education; 90, 99999 and 99 appear to be top-codes; those of fnlwgt and capital-loss are
+# the observed maxima.
 _TABLE = """\
 age 90
 workclass Private Self-emp-not-inc Self-emp-inc Federal-gov Local-gov State-gov Without-pay

@@ -1,4 +1,4 @@
-"""A data set with its public facts, its division into two parts, and records dealt to agents."""
+"""A data set with its public facts, its train/test split, and records dealt to agents."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class RecordFacts(NamedTuple):
 
     - `counts`: The number of records of each agent.
     - `features`: D, the number of entries of a row.
-    - `record_norm`: R, the norm that every row is clipped to.
-    - `dealt`: Whether records without owners were dealt to several agents at random.
+    - `record_norm`: R, the norm to which every row is clipped.
+    - `dealt`: Whether records without owners were dealt to agents at random.
     """
 
     counts: tuple[int, ...]
@@ -35,10 +35,10 @@ class Owners:
 
     - `features`, `targets`: Training records, (N, D) and (N,).
     - `parts`: The training rows of each agent.
-    - `record_norm`: The norm that every row is clipped to when it is packed.
+    - `record_norm`: The norm to which packing clips every row.
     - `test_features`, `test_targets`: (K, D) and (K,); K may be 0. No certificate covers metrics on
       them.
-    - `conditions`: Facts taken as public; a certificate holds under these.
+    - `conditions`: Facts assumed public, under which a certificate holds.
     """
 
     features: Float[HostArray, "N D"]
@@ -84,11 +84,11 @@ class Owners:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Dataset:
-    r"""Records :math:`(x_n, y_n)_{n=1}^N` with the facts about them that are taken as public.
+    r"""Records :math:`(x_n, y_n)_{n=1}^N` with the facts about them that are assumed public.
 
     Arrays are read-only. Features are float64, scaled but *not* clipped to `record_norm`. Targets
-    are, by the task, float64 -1 or +1, int64 0 to `classes` - 1, or float64. Raises `InputError` if
-    fields contradict one another, or a number is not finite.
+    are float64 -1 or +1 (binary), int64 0 to `classes` - 1 (multiclass), or float64 (regression).
+    Raises `InputError` if fields contradict one another, or a number is not finite.
     """
 
     name: str  # the key in the registry
@@ -98,44 +98,45 @@ class Dataset:
     task: Task
     classes: int | None  # 2 for binary, None for regression
     feature_names: tuple[str, ...]
-    train_rows: int  # how many records the training part of a split has
+    train_rows: int  # number of training records of a split
     public: bool  # whether the records are published, so that un-noised metrics may be shown
     licence: str
     source: str
-    conditions: tuple[str, ...]  # facts taken as public; a certificate holds under these
-    record_norm: float = 1.0  # that packing enforces; the rows here may exceed it
+    conditions: tuple[str, ...]  # facts assumed public, under which a certificate holds
+    record_norm: float = 1.0  # enforced by packing; the rows here may exceed it
     fixed_test: bool = False  # whether the rows from `train_rows` on are the publisher's test set
     owners: tuple[Int[HostArray, "_m"], ...] | None = None  # the training rows of each agent
-    # the columns with a public range, and the interval that it is mapped to: "unit", [0, 1], by the
-    # loaders, or "symmetric", [-1, 1]
+    # the columns with a public range, and its image: "unit", [0, 1], as set by the loaders, or
+    # "symmetric", [-1, 1]
     numbers: tuple[int, ...] = ()
     interval: Interval | None = None
     picture: tuple[int, int, int] | None = None  # height, width and channels of a record
-    labels: tuple[str, ...] | None = None  # of the classes, if they have other names than numbers
-    # s and b with which an encoded number y stands for s y + b in the target's units
+    labels: tuple[str, ...] | None = None  # of the classes, if not their numbers
+    # (s, b): an encoded number y is s y + b in the target's units
     target_scale: tuple[float, float] = (1.0, 0.0)
-    # no data set says which person a record is about, or has records without a target
+    # no data set identifies persons or has records without a target
     persons: ClassVar[None] = None
     absent: ClassVar[None] = None
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Names of the columns, as of a `Table`."""
+        """Names of the columns, as in a `Table`."""
         return self.feature_names
 
     @property
     def draws_test(self) -> bool:
-        """Whether test records are drawn in secret, because the division is not published.
+        """Whether test records are drawn in secret, because the split is not published.
 
-        Under a public seed, one replaced record of a sorted file could move others between parts.
+        With a public seed, replacing one record of a sorted file could move others between the
+        parts.
         """
         return self.owners is None and not (self.public or self.fixed_test)
 
     def deal(self, agents: int | None = None, *, seed: int | None = None) -> Owners:
-        """Return training records dealt to so many agents by a secret draw, and the test records.
+        """Return training records dealt to agents by a secret draw, and the test records.
 
         `agents` is None for records that have owners. A `seed` makes the draw public, for a
-        reproduction. Published data are split into training and test part by the seed, 0 without.
+        reproduction. It also splits published data into training and test part; the default is 0.
         """
         if (agents is None) == (self.owners is None):
             found = "have no owners" if self.owners is None else f"have {len(self.owners)} owners"
@@ -200,7 +201,7 @@ class Dataset:
 
 
 def centred(dataset: Dataset) -> Dataset:
-    """Return the data set with the numbers in [0, 1], if any, mapped to [-1, 1] by 2 u - 1."""
+    """Return the data set with numbers in [0, 1], if any, mapped to [-1, 1] by 2 u - 1."""
     if dataset.interval != "unit":
         return dataset
     features, moved = dataset.features.copy(), list(dataset.numbers)
@@ -221,10 +222,10 @@ class Split(NamedTuple):
 def divided(dataset: Dataset, rows: HostArray, seed: int, draw: Draw) -> Split:
     """Return training and test part, with `rows` in place of the features.
 
-    Records that have owners are divided already. Published data are split by the public seed.
+    Records that have owners are already divided. Published data are split by the public seed.
 
-    **Guarantee.** The test records of private data are chosen by the draw (`Dataset.draws_test`),
-    and by the seed in a reproduction only.
+    **Guarantee.** The draw selects the test records of private data (`Dataset.draws_test`); the
+    seed does so only in a reproduction.
     """
     x, y, cut = rows, dataset.targets, dataset.train_rows
     if dataset.owners is None:

@@ -1,4 +1,4 @@
-"""Original files of public data sets: found on this machine or downloaded, and verified."""
+"""Original files of public data sets: located on this machine or downloaded, and verified."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import pooch
 from taciturn.errors import DataError
 
 DATA_DIR = "TACITURN_DATA_DIR"
-# seconds to connect and between two packets: a machine without network fails soon, and a slow
-# download may take as long as it needs
+# seconds to connect and between two packets: without network it fails soon, and a slow download is
+# not cut off
 TIMEOUT = (3.0, 10.0)
 
 
@@ -43,7 +43,7 @@ def _roots(cache: Path | None) -> list[Path]:
 def located(file: RemoteFile, *, cache: Path | None = None) -> Path | None:
     """Return the path of the file on this machine, or None, without verification.
 
-    Searched are the folder that the environment variable TACITURN_DATA_DIR names, if set, then
+    It searches the folder that the environment variable TACITURN_DATA_DIR names, if set, then
     `cache` (None: the user's cache folder).
     """
     paths = (root / file.folder / file.name for root in _roots(cache))
@@ -53,8 +53,8 @@ def located(file: RemoteFile, *, cache: Path | None = None) -> Path | None:
 def contents(file: RemoteFile, *, cache: Path | None = None) -> bytes:
     """Return the verified bytes of a published file, downloaded into `cache` if it is missing.
 
-    Raises `DataError` if a download fails, or a file is not the pinned one: a download is then not
-    kept, a file that was there is not deleted.
+    Raises `DataError` if a download fails, or a file is not the pinned one: such a download is
+    discarded, an existing file is not deleted.
     """
     path = located(file, cache=cache)
     if path is not None:
@@ -73,7 +73,7 @@ def contents(file: RemoteFile, *, cache: Path | None = None) -> bytes:
     buffer = io.BytesIO()
     try:
         pooch.HTTPDownloader(timeout=TIMEOUT)(file.url, buffer, None)
-    # every error of requests is an OSError; the address itself may be refused as a ValueError
+    # every error of requests is an OSError; an invalid address may raise a ValueError
     except (OSError, ValueError) as error:
         raise DataError(
             f"{file.name} could not be downloaded ({type(error).__name__}); {by_hand}"

@@ -1,4 +1,4 @@
-"""Data sets by name with their public facts, and loaders of tabular ones: scikit-learn, LIBSVM."""
+"""Data sets by name with public facts, and loaders of tabular ones: scikit-learn, LIBSVM."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def breast_cancer() -> Dataset:
     r"""Return the 569 records of Breast Cancer Wisconsin, 30 columns, +1 benign, -1 malignant.
 
     Column d is scaled to :math:`(x_d - a_d) / (b_d - a_d)` in [0, 1], where a_d and b_d are its
-    smallest and largest published value, *taken as* public (see `conditions`).
+    smallest and largest published value, *assumed* public (see `conditions`).
     """
     table = _table("breast_cancer.csv", shape=(569, 31), header=1)
     x = table[:, :-1]
@@ -124,7 +124,7 @@ def w8a() -> Dataset:
 def mushrooms() -> Dataset:
     """Return mushrooms: 8,124 records of 112 binary columns; half for training.
 
-    Label 1 is -1 here and label 2 is 1. Source: UCI, through the LIBSVM data page.
+    Labels 1 and 2 become -1 and 1. Source: UCI, through the LIBSVM data page.
     """
     x, y = _parsed("mushrooms.gz", 112)
     return _dataset("mushrooms", x, 2 * y - 3, train_rows=len(y) // 2)
@@ -182,12 +182,12 @@ class PublicFacts:
     task: Task
     classes: int | None
     columns: int
-    train_rows: int | None  # None where only the files state them
-    # the default of `load`, by measurement (docs/reference/data-sets.md); None where columns are
-    # taken as published
+    train_rows: int | None  # None if only the files state it
+    # the default of `load`, by measurement (docs/reference/data-sets.md); None for columns as
+    # published
     interval: Interval | None = "symmetric"
     record_norm: float = 1.0
-    numbers: int = 0  # how many columns are numbers in [-1, 1]
+    numbers: int = 0  # count of columns of numbers in [-1, 1]
     picture: tuple[int, int, int] | None = None
 
 
@@ -224,16 +224,16 @@ FACTS: Mapping[str, PublicFacts] = MappingProxyType(
 
 
 def names() -> tuple[str, ...]:
-    """Return the names `load` knows."""
+    """Return the names that `load` accepts."""
     return tuple(_DATA_SETS)
 
 
 def load(name: str, *, interval: Interval | None = None) -> Dataset:
     """Return the data set called `name`, verified.
 
-    `interval` is the image of the public ranges of numbers: "symmetric", [-1, 1], or "unit",
-    [0, 1]; None for that of `FACTS`. It has no effect where columns are taken as published. Raises
-    `DataError` for files that are missing, cannot be downloaded, or are not the pinned ones.
+    `interval` is the image of the public ranges of numbers: "symmetric", [-1, 1], or "unit", [0,
+    1]; None for that of `FACTS`. It has no effect on columns used as published. Raises `DataError`
+    for files that are missing, cannot be downloaded, or are not the pinned ones.
     """
     if name not in _DATA_SETS:
         close = get_close_matches(name, names(), n=1)

@@ -1,16 +1,16 @@
-"""Whether a draft can run, whether its answers may be credited with their sum, and its leg.
+"""Whether a draft can run, whether summation may be credited to its answers, and its leg.
 
 Under secure aggregation the observer sees mean_i(message_i) each round. The noises of honest agents
-add up in it only if, given what the observer already knows, message_i is an affine function, with
-public coefficients common to all agents, of one fresh answer asked at public state. Traced here
+add up in it only if, given the observer's knowledge, message_i is an affine function, with public
+coefficients common to all agents, of one fresh answer queried at public state. Traced here
 (`taciturn.kernel.door.affine`):
 
 1. the query does not depend on the agent's state, its identity or its schedules;
 2. nor does the message, other than through the answer;
 3. the message is affine in the answer.
 
-What cannot be shown is not credited, nor are answers on sampled batches, for whose sums no
-accountant exists here: the run is then certified for the observer of all messages.
+If this cannot be shown, or answers are on sampled batches, for whose sums there is no accountant
+here, summation is not credited: the run is certified for the observer of all messages.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from taciturn.typing import Array, PyTree
 
 def credits_summation(program: Program) -> bool:
     """Return whether the observer of sums may be credited with the noise of all honest agents."""
-    here = program.algorithm.runs_here  # other code cannot be traced
+    here = program.algorithm.runs_here  # code elsewhere cannot be traced
     if not (here and program.network.aggregates and _adds_noise_once(program)):
         return False
     algorithm, template = cast(StarAlgorithm, program.algorithm), program.template
@@ -73,9 +73,9 @@ def credits_summation(program: Program) -> bool:
 
 def _adds_noise_once(program: Program) -> bool:
     """Whether a message can hold only one answer, on all records, with noise added to it."""
-    if program.questions.shape[1] != 1:  # several answers reach one message: not analysed here
+    if program.questions.shape[1] != 1:  # several answers enter one message: not analysed here
         return False
-    # adding a large public part to a noised answer would round away its noise before the sum
+    # adding a large public part to a noised answer would round its noise away before the sum
     return all(
         oracle.sampling.rate == 1
         and oracle.noise.adds
@@ -85,7 +85,7 @@ def _adds_noise_once(program: Program) -> bool:
 
 
 def _turn(program: Program, private: dict[str, Any]) -> Turn:
-    """One agent's turn: private parts traced, the shared schedules as constants."""
+    """Return one agent's turn: private parts traced, shared schedules as constants."""
     zero = jnp.zeros((), jnp.int32)
     shared = {name: values[0] for name, values in program.shared.items()}
     agent, scale, exponent = (private[name] for name in ("agent", "scale", "exponent"))
@@ -115,9 +115,9 @@ def leg_of(  # noqa: PLR0913, PLR0917 - all that a leg states
 def check_traces(program: Program, spec: Spec) -> None:
     """Raise `InputError` unless a whole run of the program can be traced on records of its shape.
 
-    The trace covers what both runtimes execute: the algorithm's methods, the network's round, every
-    question with its batch and noise, and the released model. Nothing is compiled. Targets are
-    tried as numbers and as labels.
+    The trace covers all that both runtimes execute: the algorithm's methods, the network's round,
+    every question with its batch and noise, and the released model. Nothing is compiled. Targets
+    are tried both as numbers and as labels.
     """
 
     def whole(program: Program, private: door.Private, raw: door.Raw) -> Any:

@@ -1,4 +1,4 @@
-"""The kinds of networks: who answers, what agents receive, which model a run would release.
+"""The kinds of networks: which agents answer, what they receive, which model is released.
 
 One class for each kind (`Star`, `OnTree`, `Gossip`, `Relay`), with the network's arrays as fields.
 A user passes public data: None, a `taciturn.network.Tree`, `Mixing` or `Walk`.
@@ -29,27 +29,27 @@ _FEW = 8  # neighbours: each is a separate gather in the compiled program
 
 
 class Traffic(NamedTuple):
-    """The messages of a run, each along one link, and the numbers in all of them together."""
+    """The number of messages of a run, each over one link, and of the numbers they contain."""
 
     messages: int
     numbers: int
 
 
 class Turns(NamedTuple):
-    """A round's turns of the S agents that may be asked, leaves `(E, S)`, and the aggregator's."""
+    """A round's turns of the S agents that may be queried, leaves `(E, S)`, and the server's."""
 
     agents: Turn
     server: Turn
 
 
 class NetworkKind(eqx.Module):
-    """A network in the compiled program, on which S of the A `agents` may be asked in a round."""
+    """A network in the compiled program, where S of the A `agents` may be queried in a round."""
 
     algorithms: ClassVar[type]  # the methods that run on it
-    data: ClassVar[str]  # what a user passes for it, for error messages
-    aggregates: ClassVar[bool] = False  # whether an aggregator's sums can hide messages
+    data: ClassVar[str]  # the user's object, for error messages
+    aggregates: ClassVar[bool] = False  # whether summation can hide single messages
     inbox_axis: ClassVar[int | None] = None  # the agents' axis; None: one inbox for all
-    together: ClassVar[bool] = True  # whether all answer in every round: devices can divide them
+    together: ClassVar[bool] = True  # whether all answer in every round, so devices can divide them
 
     agents: int = eqx.field(static=True, repr=False)
 
@@ -61,28 +61,28 @@ class NetworkKind(eqx.Module):
     # planning: on the host
 
     def asked(self, questions: Int[HostArray, "T E"]) -> Int[HostArray, "A T E"]:
-        """Return every agent's questions, -1 where it is not asked; here all agents are asked."""
+        """Return every agent's questions, -1 if it is not queried; by default all agents are."""
         return np.broadcast_to(questions, (self.agents, *questions.shape))
 
     def all_rounds(
         self, rounds: int, schedule: Callable[[int], dict[str, HostArray]]
     ) -> dict[str, HostArray]:
-        """Return schedules `(..., T)`, computed for as many rounds as have a participant."""
+        """Return schedules `(..., T)`, computed for the rounds with a participant."""
         return schedule(rounds)
 
     def of_participants(self, values: Num[HostArray, "A T E"]) -> Num[HostArray, "T E S"]:
-        """Return the values of the S agents that may be asked in a round."""
+        """Return the values of the S agents that may be queried in a round."""
         return np.moveaxis(values, 0, -1)
 
     # turns
 
     def participants(self, rounds: int) -> tuple[Int[Array, "t S"], Int[Array, "T"]]:
-        """Return who may be asked in a round, and how often each was before; t is T or 1."""
+        """Return the participants of each round, and their number of earlier ones; t is T or 1."""
         everybody = jnp.arange(self.agents, dtype=jnp.int32)[None, :]
         return everybody, jnp.arange(rounds, dtype=jnp.int32)
 
     def questions(self, questions: Int[Array, "T E"]) -> Int[Array, "T E"]:
-        """Return the question of the participants; -1 where they take no part."""
+        """Return the question of the participants; -1 if they are idle."""
         return questions
 
     def schedule_of_participants(self, values: Float[Array, "T A"]) -> Float[Array, "T S"]:
@@ -92,7 +92,7 @@ class NetworkKind(eqx.Module):
     # a round
 
     def first_states(self, algorithm: Algorithm, template: Array) -> PyTree:
-        """Return the agents' first states, agents on the first axis."""
+        """Return the agents' initial states, agents on the first axis."""
         return self._copies(algorithm.start(template))
 
     @abstractmethod
@@ -108,7 +108,7 @@ class NetworkKind(eqx.Module):
     ) -> tuple[PyTree, tuple[PyTree, PyTree]]:
         """Return the next carry (states, inboxes), and the round's records and messages.
 
-        Here all agents are asked in every round, as one vectorised step.
+        By default all agents are queried in every round, in one vectorised step.
         """
         states, inboxes = carry
         states, messages, records = agents_round(
@@ -118,33 +118,33 @@ class NetworkKind(eqx.Module):
         return (states, self.deliver(algorithm, inboxes, messages, now.server)), (records, messages)
 
     def trust(self, observer: Observer) -> str | None:
-        """Return what a certificate assumes; None for the observer's statement."""
+        """Return the trust assumption of a certificate; None for the observer's statement."""
         del observer
         return None
 
     def sent(self, messages: PyTree) -> PyTree:
-        """Return what travels, given the messages of this round's S agents; here the messages."""
+        """Return the messages as transmitted, given those of this round's S agents."""
         return messages
 
     @abstractmethod
     def deliver(self, algorithm: Any, inboxes: PyTree, messages: PyTree, server: Turn) -> PyTree:
-        """Return the next inboxes, given what was `sent` in this round."""
+        """Return the next inboxes, given the messages `sent` in this round."""
 
     @abstractmethod
     def traffic(self, message: int, inbox: int, rounds: int) -> Traffic:
-        """Return what all agents send in a run, for messages and inboxes of so many numbers."""
+        """Return the traffic of a run, for messages and inboxes of these sizes."""
 
     @abstractmethod
     def model(self, algorithm: Any, states: PyTree, inboxes: PyTree) -> Array:
         """Return the model that would be released now."""
 
     def where_awake(self, hop: int | Array, new: PyTree, old: PyTree) -> PyTree:
-        """Return `new`, or `old` where the holder of a hop takes no part."""
+        """Return `new`, or `old` if the holder of the hop is idle."""
         del hop, old
         return new
 
     def spread_records(self, records: PyTree) -> PyTree:
-        """Return records of all agents, `(T, E, A, ...)`; here the participants are all agents."""
+        """Return records of all agents, `(T, E, A, ...)`; by default all agents participate."""
         return records
 
     def _copies(self, tree: PyTree) -> PyTree:

@@ -1,7 +1,7 @@
 """Planning: from public facts and a budget to schedules, noise scales and a predicted ledger.
 
-No record can be reached from here. The order: noise multiplier from the budget; schedules, which
-may depend on it; bounds; scales; ledger and certificate.
+This module has no access to records. It computes, in order, the noise multiplier from the budget;
+schedules, which may depend on it; bounds; scales; ledger and certificate.
 """
 
 from __future__ import annotations
@@ -49,20 +49,20 @@ from taciturn.kernel.records import Side, Spec
 from taciturn.network import Network
 from taciturn.typing import HostArray, Precision
 
-# relative part of a budget that may remain unspent if the total is computed numerically
+# share of a budget that may remain unspent if the total is computed numerically
 _CLOSE = 1e-6
-# a certificate further below the budget than this is so by design, as its bounds fit all agents
+# a certificate further below the budget than this is so by design: it bounds the worst agent
 _FAR = 1e-3
-# relative excess of epsilon that rounding can cause at a multiplier of another plan's lattice
+# relative excess of epsilon that rounding can cause at a multiplier taken from another plan
 _OTHER_LATTICE = 1e-5
 _MOST_TRIES = 30
 # -d log(epsilon) / d log(multiplier): the first guess, and the limits of later estimates
 _SLOPE, _FLATTEST, _STEEPEST = 3.0, 0.25, 20.0
-MOST_ANSWERS = 10**8  # of a run: a ledger holds one entry for each
-MOST_WRITTEN = 10_000  # numbers of an array that a plan is written with
-# packages of this project, whose methods are not claims of a custom author
+MOST_ANSWERS = 10**8  # per run: a ledger holds one entry for each
+MOST_WRITTEN = 10_000  # largest array that a plan is written with in full
+# packages of this project, whose methods are trusted
 _EXTENSIONS = ("taciturn_federation", "taciturn_papers", "taciturn_power")
-# fields of a certificate that a run decides; with a seed the attacker's rate is 1
+# fields of a certificate that depend on the run; with a seed the attacker's rate is 1
 _OF_A_RUN = frozenset({"conditions", "conditional", "reproduction", "attacker_tpr"})
 
 
@@ -88,17 +88,16 @@ def within_budget(
 ) -> _Trial:
     """Return the least of the multipliers tried whose certificate is within the budget.
 
-    `start`: where the search begins. `given`: whether the caller chose it; it may then leave any
-    part of the budget unspent, and is raised only where rounding takes it beyond. Raises
-    `PrivacyError` if no certificate is within the budget, because the caller's multiplier is too
-    small.
+    `start`: the first multiplier. `given`: whether the caller chose it; it may then leave any part
+    of the budget unspent, and is raised only if rounding makes it exceed the budget. Raises
+    `PrivacyError` if the caller's multiplier is too small for the budget.
 
     **Guarantee.** `certificate.epsilon <= epsilon` was evaluated on the finished ledger of the
-    draft that is returned. The search does not assume that a numerical accountant is monotone: its
-    grid moves with the multiplier, so that epsilon jumps by about 1e-7 relative, and the lattice
-    step doubles where a scale passes a power of two. Where the total is no mu, the search ends
-    within a millionth of the budget, or at the cheapest certificate within it of 30 tries. The
-    exact curve of Gaussian answers is as close from the start.
+    returned draft. The search does not assume that a numerical accountant is monotone: its grid
+    moves with the multiplier, so epsilon jumps by about 1e-7 relative, and the lattice step doubles
+    where a scale passes a power of two. If the total is not a mu, the search ends within a
+    millionth of the budget, or with the least multiplier within it of 30 tries. For Gaussian
+    answers, whose curve is exact, the first multiplier is as close.
     """
 
     def evaluate(multiplier: float) -> _Trial:
@@ -142,8 +141,8 @@ def _excess(spent: float, budget: float) -> float:
 def first_multiplier(design: Design, questions: HostArray, terms: Terms, spread: float) -> float:
     """Return the multiplier at which answers and noise on their lattice fit the budget.
 
-    Accurate to about a relative 1e-6; `within_budget` refines it. `spread`: the factor by which a
-    unit at several agents costs more (`spread_of`).
+    Relative accuracy about 1e-6; `within_budget` refines it. `spread`: the cost of a unit at
+    several agents relative to one at a single agent (`spread_of`).
     """
     agents, adjacency, mechanism = design.spec.agents, terms.adjacency, design.mechanism
     asked = design.network.asked(questions) >= 0
@@ -174,7 +173,7 @@ def _multiplier(design: Design, questions: HostArray, terms: Terms) -> float:
     """Return the multiplier at which all questions fit the budget, without a lattice."""
     mechanism, inside = design.mechanism, design.inside
     asked = design.network.asked(questions)
-    if asked.strides[0] == 0:  # one row, broadcast: all agents get the same questions
+    if asked.strides[0] == 0:  # one row, broadcast: all agents have the same questions
         asked = asked[:1]
     per_agent = [Counter(row[row >= 0].tolist()) for row in asked]
     most = functools.reduce(operator.or_, per_agent)  # by question, the largest count of an agent
@@ -189,7 +188,7 @@ def _multiplier(design: Design, questions: HostArray, terms: Terms) -> float:
     def event(multiplier: float) -> privacy.Event:
         if inside is None:
             return mechanism.event(multiplier)
-        # at least as costly as any agent's answer
+        # an upper bound on the cost of any agent's answer
         worst = (float(np.max(part)) for part in (inside.jacobian, inside.output_ratio))
         return privacy.PerturbedAnswer(multiplier, *worst)
 
@@ -206,7 +205,7 @@ def _multiplier(design: Design, questions: HostArray, terms: Terms) -> float:
 
 @dataclass(frozen=True)
 class Plan:
-    """All that is decided about a run before a record is read; `digest` identifies it."""
+    """A run as fixed before any record is read; identified by `digest`."""
 
     spec: Spec
     terms: Terms
@@ -241,7 +240,7 @@ class Plan:
 
     @property
     def leg(self) -> privacy.Leg:
-        """The plan's answers as a leg, derived from the questions and not from the certificate."""
+        """The plan's answers as a leg, derived from the questions, not from the certificate."""
         program, terms = self.program, self.terms
         observer = terms.observer if program.summed else privacy.Messages()
         asked = (self.ledger, program.oracles, terms, observer, program.network)
@@ -249,7 +248,7 @@ class Plan:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the plan's canonical JSON, without what a run adds to the certificate."""
+        """SHA-256 of the plan's canonical JSON, without what a run adds to its certificate."""
         design = self.to_dict()
         stated = design["certificate"].items()
         design["certificate"] = {name: value for name, value in stated if name not in _OF_A_RUN}
@@ -275,34 +274,34 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
     - `spec`: Public facts.
     - `oracles`: The algorithm's questions, in the order of their numbers.
     - `mechanism`: The law of the noise; None for Gaussian.
-    - `network`: None for a star with an aggregator, a `taciturn.network.Tree` for its methods
-      without one, a `Mixing` for gossip, a `Walk` for a relay, on which a round is one hop.
-    - `multiplier`: That of an earlier plan with the same questions and terms, which saves the
-      search (seconds where batches are sampled); the certificate does not rely on it.
-    - `part`: The records that are asked: trained on, or held out.
+    - `network`: None for a star, which has an aggregator; a `taciturn.network.Tree` for star
+      methods without one, a `Mixing` for gossip, a `Walk` for a relay, on which a round is one hop.
+    - `multiplier`: That of an earlier plan with the same questions and terms, to avoid the search
+      (seconds if batches are sampled); the certificate does not rely on it.
+    - `part`: The records queried: those trained on, or those held out.
 
     Raises `InputError` if a setting is out of range; an answer is unbounded at a finite epsilon; an
-    oracle differs from the algorithm's loss, from the public facts (`Oracle.check`) or from the
-    other oracles in shape or noise; the noise is not the library's; Poisson batches are planned
-    beyond epsilon 50; the network does not suit (`taciturn.engine.program.connect`); or the run
-    cannot be traced (`taciturn.engine.credit.check_traces`). `PrivacyError` if a given `multiplier`
-    costs more than the budget.
+    oracle disagrees with the algorithm's loss, the public facts (`Oracle.check`) or the other
+    oracles' shape or noise; the noise is not the library's; Poisson batches are planned beyond
+    epsilon 50; the network does not suit (`taciturn.engine.program.connect`); or the run cannot be
+    traced (`taciturn.engine.credit.check_traces`). `PrivacyError` if a given `multiplier` costs
+    more than the budget.
 
     **Guarantee.** The certificate is computed from the finished ledger, for every agent, and is at
     most the budget (`within_budget`). n questions of Gaussian noise with multiplier z = scale /
     sensitivity compose to mu = sqrt(n) / z exactly; z is chosen so that the curve of that mu passes
     through (epsilon, delta), with n that of the agent that answers most (on a relay: the privacy
-    leakage frequency). Noise is discrete, on a lattice, which makes z larger by less than a
-    millionth in most plans and is in the ledger (`taciturn.kernel.privacy.mechanisms`). A
-    question of `relative_multiplier` r has multiplier r z in scales, ledger and calibration; z is
-    then computed numerically (`multiplier_for_all`), as it is on sampled batches and for noise
-    inside an objective.
+    leakage frequency). Noise is discrete, on a lattice, which enlarges z by less than a millionth
+    in most plans and is recorded in the ledger (`taciturn.kernel.privacy.mechanisms`). A question
+    of `relative_multiplier` r has multiplier r z in scales, ledger and calibration; z is then
+    computed numerically (`multiplier_for_all`), as for sampled batches and noise inside an
+    objective.
 
     For the observer of sums, the noises of honest agents add: with k colluders, h = max(1, A - k)
-    honest agents and the largest sensitivity D, each adds scale z D / sqrt(h). Only where
-    `credits_summation` shows it; otherwise the plan is for the observer of all messages, which is
-    always valid. A person at up to M agents takes sqrt(M) times the z of a unit at one agent, and M
-    times for the observer of sums (`taciturn.calibration.spread_of`).
+    honest agents and the largest sensitivity D, each adds scale z D / sqrt(h). This requires
+    `credits_summation`; otherwise the plan is for the observer of all messages, which is always
+    valid. A person at up to M agents takes sqrt(M) times the z of a unit at one agent, and M times
+    for the observer of sums (`taciturn.calibration.spread_of`).
     """
     rounds = checks.at_least("rounds", rounds, 1)
     checks.instance("oracles", oracles, tuple, "give a tuple, as in (Gradient(loss, clip=0.5),)")
@@ -323,7 +322,7 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
         noise = Noise(z, scales_for(preview, z, observer), oracles[0].sampling.rate)
         return drafted(design, questions, noise, observer, precision)
 
-    @functools.cache  # for a person at one agent it is the same for every observer
+    @functools.cache  # observers share the start for a person at one agent
     def start(spread: float) -> float:
         if multiplier is not None:
             return checks.not_negative("multiplier", multiplier)
@@ -398,7 +397,7 @@ def check_size(questions: int, agents: int) -> None:
 
 
 def _numbered(algorithm: Algorithm, rounds: int, oracles: int) -> HostArray:
-    """Return the oracle's number of every question, -1 for none, once it is checked."""
+    """Return the checked oracle number of every question, -1 for none."""
     questions = np.asarray(algorithm.questions(rounds))
     if questions.ndim != 2 or len(questions) != rounds or questions.shape[1] < 1:
         raise InputError(
@@ -462,7 +461,7 @@ def _bounds(
 def describe(module: Any) -> Any:
     """Return a module as nested JSON-safe values: its class name and its fields.
 
-    Fields without `repr` are left out. Arrays above `MOST_WRITTEN` numbers are given by shape, type
+    Fields without `repr` are omitted. Arrays above `MOST_WRITTEN` numbers are given by shape, type
     and digest.
     """
     if isinstance(module, eqx.Module):

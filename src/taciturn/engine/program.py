@@ -31,13 +31,13 @@ from taciturn.typing import Array, HostArray, Precision, PyTree
 
 
 class Program(eqx.Module):
-    """A plan as one pytree. Stack several (`stack`) and map over the leading axis to sweep.
+    """A plan as one pytree. For a sweep, stack several (`stack`) and map over the leading axis.
 
     - `shared`, `per_agent`: Schedules, `(T,)` and `(T, A)` each.
-    - `scales`: `(T, E, S)`: noise scale of every answer of the S agents that may be asked in a
+    - `scales`: `(T, E, S)`: Noise scale of every answer of the S agents that may be queried in a
       round: all on a star and in gossip, the holder of the token on a relay.
-    - `exponents`: `(T, E, S)`: the lattice of every answer has the step 2^exponent.
-    - `summed`: Whether agents send whole steps, whose sum alone is known
+    - `exponents`: `(T, E, S)`: The lattice of every answer has step 2^exponent.
+    - `summed`: Whether agents send integer steps, of which only the sum is revealed
       (`taciturn.engine.protocol.Summed`).
     """
 
@@ -55,10 +55,10 @@ class Program(eqx.Module):
 
     @property
     def executed(self) -> Algorithm:
-        """The method that runs: the planned one, or the one that sends whole steps."""
+        """The method that runs: the planned one, or its form that sends integer steps."""
         if not self.summed:
             return self.algorithm
-        method: Any = self.algorithm  # a star's: only there are sums credited
+        method: Any = self.algorithm  # of a star: only there is summation credited
         return Summed(method, self.template, self.oracles[0].answer_shape(self.template.shape))
 
     @property
@@ -78,9 +78,9 @@ class Program(eqx.Module):
 
 
 def cast(tree: PyTree, dtype: Any) -> PyTree:
-    """Return `tree` with every fractional number as an array of `dtype`.
+    """Return `tree` with every floating-point number as an array of `dtype`.
 
-    A single float64 would promote the carry of a whole run, as would a Python float once programs
+    A single float64 would promote the carry of a whole run, as would a Python float when programs
     are stacked.
     """
 
@@ -101,7 +101,7 @@ def stack(programs: Sequence[Program]) -> Program:
     horizon).
     """
     if len({program.summed for program in programs}) > 1:
-        # sums of messages differ from sums of whole steps by rounding, and a sweep is seeded
+        # sums of messages differ from sums of integer steps by rounding only, and a sweep is seeded
         programs = [dataclasses.replace(program, summed=False) for program in programs]
     structures = {jax.tree.structure(program) for program in programs}
     if len(structures) != 1:
@@ -113,7 +113,7 @@ def stack(programs: Sequence[Program]) -> Program:
 
 
 def agent_turns(program: Program) -> Turn:
-    """Return the turns of the S agents that may be asked in each round, leaves `(T, E, S)`."""
+    """Return the turns of the S agents that may be queried in each round, leaves `(T, E, S)`."""
     network, (rounds, local) = program.network, program.questions.shape
     shape = program.scales.shape
     index = jnp.arange(rounds, dtype=jnp.int32)[:, None, None]
@@ -129,7 +129,7 @@ def agent_turns(program: Program) -> Turn:
         participation=fill(participation[:, None, None]),
         question=fill(network.questions(program.questions)[:, :, None]),
         agent=fill(agent[:, None, :]),
-        # answers that are added up keep all their digits
+        # answers that are summed keep all their digits
         scale=program.scales.astype(jnp.float64) if program.summed else program.scales,
         exponent=program.exponents,
         values={name: fill(v[:, None, None]) for name, v in program.shared.items()}
@@ -137,14 +137,14 @@ def agent_turns(program: Program) -> Turn:
     )
 
 
-# compiled as one program instead of one for each operation
+# compiled as one program, not one per operation
 _agent_turns = jax.jit(agent_turns)
 
 
 def server_turns(program: Program) -> Turn:
     """Return the aggregator's turns, leaves `(T,)`: shared schedules, no agent, no scale.
 
-    Where it adds up whole steps they are those of the first agent, whose message it computes.
+    If it sums integer steps, they are those of the first agent, whose message it computes.
     """
     if program.summed:
         first: Turn = jax.tree.map(lambda leaf: leaf[:, 0, 0], agent_turns(program))
@@ -186,7 +186,7 @@ def drafted(
     observer: privacy.Observer,
     precision: Precision,
 ) -> Draft:
-    """Return schedules, ledger and program under this noise."""
+    """Return schedules, ledger and program at this noise."""
     oracles, bounds = design.oracles, design.bounds
     weighted = [b.value * o.noise.relative_multiplier for b, o in zip(bounds, oracles, strict=True)]
     largest = noise.multiplier * max(float(np.max(values)) for values in weighted)
@@ -260,8 +260,8 @@ LAWS = (privacy.Gaussian, privacy.Laplace, privacy.NoNoise)
 def check_noise(mechanism: privacy.Mechanism, oracles: tuple[Oracle, ...], epsilon: float) -> None:
     """Raise `InputError` unless noise and batches are drawn as they are accounted for.
 
-    `taciturn.kernel.privacy.compose` certifies no Poisson batch beyond epsilon 50 either; refused
-    here, before anything is computed.
+    `taciturn.kernel.privacy.compose` certifies no Poisson batch beyond epsilon 50; this refuses it
+    before anything is computed.
     """
     if type(mechanism) not in LAWS:
         names = ", ".join(law.__name__ for law in LAWS)
@@ -284,8 +284,8 @@ KINDS: Mapping[type, type[NetworkKind]] = MappingProxyType(
 def connect(network: Network, algorithm: Algorithm, agents: int, rounds: int) -> NetworkKind:
     """Return the network as arrays, checked against the algorithm, the agents and the rounds.
 
-    Raises `InputError` if it is no network, has another number of agents, is a walk with another
-    number of hops than rounds or that leaves out an agent, or if the algorithm needs another kind.
+    Raises `InputError` if it is not a network, has another number of agents, is a walk whose hops
+    are not the rounds or that omits an agent, or if the algorithm needs another kind.
     """
     kind = KINDS.get(type(network))
     if kind is None:
@@ -312,7 +312,7 @@ class Shapes(NamedTuple):
 
 
 def shapes_of(program: Program) -> Shapes:
-    """Return an agent's state, message and inbox in a round, as shapes."""
+    """Return the shapes of an agent's state, message and inbox in a round."""
     algorithm: Any = program.executed
     network: Any = program.network
     template = program.template
@@ -331,7 +331,7 @@ def shapes_of(program: Program) -> Shapes:
 
 
 def traffic_of(program: Program) -> Traffic:
-    """Return the messages that agents and an aggregator send in a run, and their numbers."""
+    """Return the counts of messages that agents and aggregator send, and of their numbers."""
     _, message, inbox = (
         sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(tree)) for tree in shapes_of(program)
     )

@@ -1,15 +1,15 @@
-"""The round of some agents, for every door, network and runtime; traces; and credited sums.
+"""One round of the agents, for every door, network and runtime; traces; and credited sums.
 
 **Sums.** Where summation is credited (`taciturn.engine.credit`), agent i's message is f(a_i), with
 a public affine f common to all agents and a_i = h k_i its noised answer, k_i whole numbers. So
 
     mean_i f(a_i) = f(h sum_i k_i / A),
 
-and the aggregator needs only the sum of the k_i. Agents send these whole numbers; their sum in 64
-bits is exact up to multiples of 2^64 in any order, as in secure aggregation over integers.
-Everything after it, rounding included, is a function of that one sum. If agents computed f in
-floating point, each message would be rounded by itself, and a sum of rounded numbers reveals more
-than the rounded sum: under `sum` the noise of one agent may be below the last digit of its message.
+and the aggregator needs only the sum of the k_i. Agents send these integers; their 64-bit sum is
+exact modulo 2^64 in any order, as in secure aggregation over integers. All later computation,
+rounding included, is a function of that one sum. If agents computed f in floating point, each
+message would be rounded separately, and a sum of rounded numbers reveals more than a rounded sum:
+under `sum` the noise of one agent may be below the last digit of its message.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from taciturn.algorithms import Algorithm, StarAlgorithm, Turn
 from taciturn.kernel.door import Door, Record, at, exact_power_of_two, over_agents
 from taciturn.typing import Array, HostArray, Model, PyTree
 
-# a door with the draws of a round: from queries and a turn to answers and records
+# a door with the draws of a round: maps queries and a turn to answers and records
 Ask: TypeAlias = Callable[[PyTree, Turn], tuple[Any, PyTree]]
-# vmap axes of a turn; the question has none, or a door would compute every question's answer
+# vmap axes of a turn; the question has none, else a door would compute every question's answer
 _EACH: Any = Turn(0, 0, 0, None, 0, 0, 0, 0)  # type: ignore[arg-type]
 
 
@@ -45,8 +45,8 @@ def agents_round(
 ) -> tuple[PyTree, PyTree, PyTree]:
     """Return `(states, messages, records)` after receive, E times (ask, answer, tell), send.
 
-    `turns` are those of the round, leaves `(E, S)`; states and messages have an axis of the S
-    agents, inboxes one where they differ, records `(E, S, ...)`. No record is visible here.
+    `turns` has leaves `(E, S)`; states and messages have an axis of the S agents, as do inboxes
+    that differ between agents; records have `(E, S, ...)`. No data record is visible here.
     """
     agents = turns.agent.shape[-1]
     turns = turns._replace(question=turns.question[:, 0])
@@ -59,7 +59,7 @@ def agents_round(
         tell = over_agents(algorithm.tell, agents, 0, inbox_axis, _EACH, 0)
         return tell(states, inboxes, turn, answers), records
 
-    if turns.question.shape[0] == 1:  # a scan of length one would only cost its loop
+    if turns.question.shape[0] == 1:  # avoid the cost of a scan of length one
         states, record = question(states, first)
         records = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], record)
     else:
@@ -87,12 +87,12 @@ def agent_round(
 class Trace(NamedTuple):
     """A runtime's output; `None` where a part was not kept.
 
-    - `models`: `(T, *shape)`: the model that could be released after each round.
+    - `models`: `(T, *shape)`: The model that could be released after each round.
     - `records`: The door's records, leaves `(T, E, A, ...)`; kind -1 where an agent was not asked.
-    - `messages`: What each agent sent, leaves `(T, A, ...)`: on a tree the sum over its subtree; on
-      a relay the token, `(T, 1, ...)`.
-    - `publics`: What agents receive after each round: the public value or the token, leaves `(T,
-      ...)`; in gossip the agents' inboxes, `(T, A, ...)`.
+    - `messages`: The message of each agent, leaves `(T, A, ...)`: on a tree the sum over its
+      subtree; on a relay the token, `(T, 1, ...)`.
+    - `publics`: The inbox after each round: the public value or the token, leaves `(T, ...)`; in
+      gossip each agent's, `(T, A, ...)`.
     """
 
     models: Any
@@ -120,13 +120,13 @@ def kept_parts(
 
 
 class Summed(StarAlgorithm):
-    """A star method whose agents send their answers as whole numbers of lattice steps.
+    """A star method whose agents send their answers as integer numbers of lattice steps.
 
     **Guarantee.** Public values, and hence queries, are functions of the sums of the answers,
-    whatever `method` does: agents keep only whole steps. A query is what `method` asks in its first
-    state, and the aggregator computes the method's message from the mean answer. Where summation is
-    credited rightly, these are the method's queries and messages. Where it is not, another method
-    runs, as private as certified.
+    whatever `method` does: agents keep only integer steps. A query is the one that `method` asks in
+    its initial state, and the aggregator computes the method's message from the mean answer. If
+    summation is credited correctly, these are the method's queries and messages. If not, a
+    different method runs, which is still as private as certified.
 
     `method`: the planned method. `template`: a zero model of the run's shape and dtype.
     `answer_shape`: that of an answer.
@@ -185,7 +185,7 @@ class Summed(StarAlgorithm):
 
 
 def mean_of(messages: PyTree) -> PyTree:
-    """Return the mean over agents, the first axis; of whole numbers, from their exact sum."""
+    """Return the mean over agents, the first axis; for integers, from their exact sum."""
 
     def mean(leaf: Array) -> Array:
         if jnp.issubdtype(leaf.dtype, jnp.integer):

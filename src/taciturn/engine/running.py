@@ -1,4 +1,4 @@
-"""A run: a plan, and data behind a door; the observed ledger must equal the planned one."""
+"""Running a plan on data behind a door; the observed ledger must equal the planned one."""
 
 from __future__ import annotations
 
@@ -40,17 +40,17 @@ class Run:
     - `origin`: Where the records came from, for the data custodian's checks; never pickled.
     """
 
-    model: HostArray  # the released model
-    trace: Trace  # what was kept of the public history
+    model: HostArray  # as released
+    trace: Trace  # the parts of the public history that were kept
     ledger: Ledger  # the observed ledger, equal to the planned one
     certificate: Certificate
     plan: Plan
     seconds: float  # wall time of the run, compilation included
-    charged: Charged | None = None  # where it was charged; None if nowhere
+    charged: Charged | None = None  # to an account; None if not charged
     origin: Origin | None = field(default=None, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the pickled state, without the origin, which reveals the owner of each record."""
+        """Return the state to pickle or copy, without the origin, which reveals owners."""
         return {**self.__dict__, "origin": None}
 
     def __repr__(self) -> str:
@@ -113,29 +113,30 @@ def run(  # noqa: PLR0913 - what is run, how, and who pays
 
     - `runtime`: "simulate" (vectorised) or "serial" (one agent at a time).
     - `seed`: None: noise and batches come from a cryptographic stream under a fresh key of the
-      operating system, which is stored nowhere, and the noise has its exact law. A number: a stream
-      of the same law that anyone who knows the number can draw again, so that the run is stamped
+      operating system, which is never stored, and the noise has its exact law. A number: a stream
+      of the same law that anyone who knows the number can reproduce, so the run is stamped
       "reproduction, not private".
-    - `keep`: Parts of the trace to keep, of `KEPT`. Single answers and messages are for the data
+    - `keep`: Parts of the trace to keep, from `KEPT`. Single answers and messages are for the data
       custodian's audit: a certificate for the observer `sum` does not cover them.
-    - `account`: A `taciturn.budget.Account` that is charged before a record is read, or a
-      reservation of `taciturn.engine.reserve` for this plan; None charges nothing.
-    - `devices`: Those among which agents are divided, of this process or of several connected by
+    - `account`: A `taciturn.budget.Account` to charge before a record is read, or a reservation of
+      `taciturn.engine.reserve` for this plan; None charges nothing.
+    - `devices`: The devices to divide agents among, of this process or of several connected by
       `jax.distributed.initialize`; None for the default one. Every process calls this function with
       the same plan and gets the same result; one that fails must exit, since the others wait for
-      it. Its shards hold all agents, of which it keeps its share, or its share only
-      (`taciturn.kernel.records.shards_of_process`). Only the first process is given an account; the
+      it. The shards hold all agents, of which a process keeps its share, or that share alone
+      (`taciturn.kernel.records.shards_of_process`). Only the first process takes an account; the
       others wait until its charge is on disk.
-    - `trained_on`: For a plan on held-out records, the origin of the training records, none of
-      which is asked.
+    - `trained_on`: For a plan on held-out records, the origin of the training records, which it
+      must not query.
 
     Raises `InputError` if the shards are not those of the plan (counts, dimension, record norm),
     the agents cannot be divided among the devices, or the processes differ in plan, seed, devices
     or versions; `AccountError` if the account has no room. After the charge: `InputError` if
     processes have different records or a target does not suit the loss; `PrivacyError` if there is
-    no seed and no exact sampler for the noise, the machine does not add whole numbers exactly, a
-    record breaks the promised norm, the program asks more than planned, the ledgers differ, or the
-    noise does not have its law (`taciturn.kernel.privacy.drawn`). Nothing is released then.
+    no seed and no exact sampler for the noise, the machine does not add integers exactly, a record
+    exceeds the declared norm, the program asks more questions than planned, the ledgers differ, or
+    the noise does not follow its law (`taciturn.kernel.privacy.drawn`). In each case nothing is
+    released.
     """
     processes = Processes.of(devices)
     if account is not None and not processes.first:
@@ -166,7 +167,7 @@ def run(  # noqa: PLR0913 - what is run, how, and who pays
             shards = spread(shards, devices)
         origin = shards.origin
         private = records_for_door(plan, shards, trained_on=trained_on)
-        del shards  # to free memory: the door has its own copy of the rows
+        del shards  # frees memory: the door has its own copy of the rows
         processes.agree({"records": "checked"})
         finished = _execute(
             plan, private, origin,
@@ -205,16 +206,16 @@ def _execute(  # noqa: PLR0913 - what is run, how, and where
     ledger = door.observed_ledger(plan.ledger, trace.records)
     plan.ledger.same_as(ledger)
     trace = trace._replace(records=door.tested(plan.ledger, plan.certificate, trace.records))
-    # a known seed reveals the noise, or the division of the records
+    # a known seed reveals the noise or the division of the records
     known = seed is not None or (origin is not None and origin.reproducible)
     certificate = plan.certificate.stamped(reproduction=known or plan.certificate.reproduction)
     return Run(released, trace, ledger, certificate, plan, seconds, origin=origin)
 
 
 def check_machine(program: Program, seed: int | None) -> None:
-    """Raise `PrivacyError` unless this machine computes as the certificate assumes.
+    """Raise `PrivacyError` unless this machine's arithmetic is the one that is certified.
 
-    A reproduction promises nothing, nor does a run without randomness.
+    Neither a reproduction nor a run without randomness makes a claim.
     """
     quiet = isinstance(program.mechanism, NoNoise) and not door.samples(program.oracles)
     if seed is None and not quiet:
@@ -239,8 +240,8 @@ def records_for_door(
 ) -> door.Private:
     """Return the data for the doors of `plan`, checked (`taciturn.kernel.door.opened`).
 
-    Of all agents, or of one. With noise rows are in double precision, cut to the digits at which
-    sums over records are exact, if an oracle has such sums.
+    The data are those of all agents, or of one. With noise, rows are in double precision; if an
+    oracle sums over records, they are rounded to the digits at which such sums are exact.
     """
     program = plan.program
     return door.opened(
@@ -283,8 +284,8 @@ def check_bounds(plan: Plan) -> None:
 def check_certificate(plan: Plan) -> None:
     """Raise `PrivacyError` unless the certificate follows from the ledger.
 
-    For the observer of sums, agents must send whole steps and the method must be creditable.
-    Further conditions are the caller's to state.
+    For the observer of sums, agents must send integer lattice steps and the method must be
+    creditable. The caller states further conditions.
     """
     program = plan.program
     if program.summed and not credits_summation(program):

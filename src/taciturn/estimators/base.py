@@ -110,7 +110,7 @@ def _fit_warnings(
         yield PrivacyWarning, text
 
 
-# not typing.Self: a checker at run time sees a function, and not the class around it
+# not typing.Self: the run-time type checker sees the function without its class
 EstimatorT = TypeVar("EstimatorT", bound="PrivateLinearModel")
 
 

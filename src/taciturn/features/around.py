@@ -1,12 +1,12 @@
-"""Rows around a centre that a run released: the model of such a run is linear in them.
+"""Rows around a released centre, the features of a run with a private centre.
 
 With c and n = max(|x - c|, R / 64), R the bound on rows x,
 
     x~ = ((x - c) / n, kappa),        of norm sqrt(1 + kappa^2) at most.
 
-The centre follows from a noised answer (`taciturn.algorithms.Centred`), so it is public after the
-run, and is in the model file. During the run the same rows are used behind the door
-(`taciturn.kernel.questions.CentredGradient`), where they are never formed.
+The centre is computed from a noised answer (`taciturn.algorithms.Centred`), so it is public after
+the run and stored in the model file. During the run the door uses the same rows without forming
+them (`taciturn.kernel.questions.CentredGradient`).
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from taciturn.features.feature_map import FeatureMap, Inputs
 from taciturn.kernel.questions import NEAREST
 from taciturn.typing import HostArray
 
-CONSTANT = 0.3  # kappa, the intercept's column: small enough to cost little noise
-_ROWS = 2**12  # that are computed at a time, to save memory
+CONSTANT = 0.3  # kappa, the intercept's column: small, so that it adds little noise
+_ROWS = 2**12  # per block, to save memory
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +52,7 @@ class CentredRows(FeatureMap):
     @property
     @override
     def names(self) -> tuple[str, ...]:
-        """The names of the input rows, but for their constant, and of kappa."""
+        """The names of the columns; the constant of the input is renamed, kappa is added."""
         before = self.inputs.names if self.first is None else self.first.names
         kept = ("1 of the row" if name in self.inputs.constants else name for name in before)
         return (*kept, "constant")
@@ -62,7 +62,7 @@ class CentredRows(FeatureMap):
         return self.around(rows if self.first is None else self.first.apply(rows))
 
     def around(self, before: Float[HostArray, "N K"]) -> Float[HostArray, "N L"]:
-        """Return rows around the centre, given rows that the first map was applied to."""
+        """Return rows around the centre, given the output of the first map."""
         most = self.inputs.record_norm if self.first is None else self.first.record_norm
         moved = np.full((len(before), before.shape[1] + 1), CONSTANT, before.dtype)
         least = np.finfo(before.dtype).tiny

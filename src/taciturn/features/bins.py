@@ -1,9 +1,9 @@
-"""Public bins: beside every number, which of B equal parts of its range it lies in.
+"""Public bins: one-hot features for B equal parts of the range of every number.
 
-A number x in [-1, 1] lies in part k = min(floor(B (x + 1) / 2), B - 1), which is set to 1 while the
-other parts are 0. A linear model is then a step function of every number, beside its slope. Ranges,
-and so edges, are public: they are never read off the records. Bins of a single column, from a
-bounds file, use the same `set_bins`.
+A number x in [-1, 1] lies in part k = min(floor(B (x + 1) / 2), B - 1), whose feature is 1; those
+of the other parts are 0. The model is then linear plus a step function in every number. Ranges, and
+hence edges, are public: they are never read off the records. Bins of a single column, from a bounds
+file, use the same `set_bins`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from taciturn.typing import HostArray
 
 @dataclass(frozen=True)
 class Bins(FeatureMap):
-    """All columns as they are, and B columns of zeros and a one for every number.
+    """All columns unchanged, and a one-hot row of B columns for every number.
 
     **Guarantee.** As for `FeatureMap`. Exactly one bin of a number is set, so n numbers add n to
     the square of a row's norm: it is at most sqrt(R^2 + n).
@@ -69,9 +69,9 @@ class Bins(FeatureMap):
 def set_bins(
     numbers: Float[HostArray, "N"], edges: Float[HostArray, "E"]
 ) -> Float[HostArray, "N _"]:
-    """Return E + 1 columns of zeros and a one: the bin among E inner edges in which a number lies.
+    """Return one-hot rows of E + 1 columns: the bin of each number, given E inner edges.
 
-    An edge belongs to the bin above it; numbers beyond the edges are in the outer bins.
+    An edge belongs to the bin above it; numbers beyond the edges belong to the outer bins.
     """
     found = np.zeros((len(numbers), len(edges) + 1))
     found[np.arange(len(numbers)), np.searchsorted(edges, numbers, side="right")] = 1

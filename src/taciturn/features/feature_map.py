@@ -1,4 +1,4 @@
-"""Public maps from encoded records to features: what a linear model is linear in."""
+"""Public maps from encoded records to the features of a linear model."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class Inputs:
 
     names: tuple[str, ...]
     record_norm: float  # R: packing clips every row to it
-    numbers: tuple[int, ...] = ()  # the indices of the columns that are numbers in [-1, 1]
-    constant: int | None = None  # the index of the column that is 1 in every row
-    # height, width and channels; the columns are channel by channel, each row by row
+    numbers: tuple[int, ...] = ()  # indices of the columns of numbers in [-1, 1]
+    constant: int | None = None  # index of the column that is 1 in every row
+    # height, width and channels; columns are ordered by channel, then by row
     picture: tuple[int, int, int] | None = None
 
     def __post_init__(self) -> None:
@@ -58,20 +58,20 @@ class FeatureMap(ABC):
     """A public function of one record, the same for every agent.
 
     **Guarantee.** A map is a function of one row and of public facts (`Inputs`, its settings and
-    seed), so neighbouring data sets stay neighbouring: where one record is replaced, one row of
-    features is. Packing clips rows to `record_norm`, so a sensitivity never rests on the bound that
-    a map states; a bound below the norms that occur costs accuracy.
+    seed), so neighbouring data sets stay neighbouring: replacing one record replaces one row of
+    features. Packing clips rows to `record_norm`, so no sensitivity depends on the bound that a map
+    states; too small a bound costs accuracy only.
     """
 
     @property
     def costly(self) -> bool:
-        """Whether features of published records are worth caching on disk; here not."""
+        """Whether features of published records are worth caching on disk; by default not."""
         return False
 
     @property
     @abstractmethod
     def columns(self) -> int:
-        """K, computed without building the names."""
+        """The number K of features, computed without building their names."""
 
     @property
     @abstractmethod
@@ -91,14 +91,13 @@ class FeatureMap(ABC):
 def applied(
     feature_map: FeatureMap, rows: Float[HostArray, "N D"], *, folder: Path | None = None
 ) -> Float[HostArray, "N K"]:
-    """Return the features of *published* records, from a cache on disk or computed and cached.
+    """Return the features of *published* records, from a disk cache, or computed and cached.
 
-    A file is named by a digest of the rows, of the map with its settings and of the code that
-    computes it. Where `folder` (None: `features` in the user's cache folder) cannot be written,
-    nothing is cached.
+    A file is named by a digest of the rows, of the map with its settings and of its code. If
+    `folder` (None: `features` in the user's cache folder) cannot be written, nothing is cached.
 
-    **Guarantee.** Features from the cache are clipped to the record norm when packed, as computed
-    ones are; a manipulated file costs accuracy.
+    **Guarantee.** Packing clips features from the cache to the record norm, like computed ones; a
+    manipulated file costs accuracy only.
     """
     place = Path(pooch.os_cache("taciturn")) / "features" if folder is None else folder
     code = inspect.getsource(inspect.getmodule(type(feature_map)))  # type: ignore[arg-type]
@@ -110,7 +109,7 @@ def applied(
         if known.shape == (len(rows), feature_map.columns):
             return known
     features = feature_map.apply(rows)
-    with suppress(OSError):  # written elsewhere and renamed, so that `path` is complete or absent
+    with suppress(OSError):  # write elsewhere and rename, so that `path` is complete or absent
         path.parent.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(dir=path.parent) as temporary:
             part = Path(temporary) / path.name

@@ -1,4 +1,4 @@
-"""Random Fourier features: a linear model in them is a smooth function of all columns at once.
+"""Random Fourier features: a linear model in them is a smooth function of all columns jointly.
 
 With K / 2 public frequencies w_k from N(0, I / s^2), the features of a row x are
 
@@ -8,9 +8,9 @@ whose inner products are unbiased for the Gaussian kernel exp(-|x - x'|^2 / (2 s
 Recht 2007, algorithm 1). Each pair of cosine and sine has norm 1, so a row has norm 1 exactly.
 
 A linear algebra library adds the products of w_k . x in an order that depends on the number of rows
-and on a row's place, so that one row more would change the last digits of others. Rows and
-frequencies are therefore cut to whole numbers of p digits each, with 2 p + ceil(log2 D) <= 53:
-every product and every sum is then exact, in any order.
+and the position of a row, so an additional row could change the last digits of others. Rows and
+frequencies are therefore truncated to integers of p bits each, with 2 p + ceil(log2 D) <= 53: every
+product and every sum is then exact, in any order.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ from taciturn.features.feature_map import FeatureMap, Inputs
 from taciturn.typing import HostArray
 
 _BATCH = 4096
-_DIGITS = 53  # of whole numbers that double precision holds
+_DIGITS = 53  # bits of the integers that double precision holds
 
 
 @dataclass(frozen=True)
 class Fourier(FeatureMap):
-    """Cosines and sines of random directions, and the constant column if there is one.
+    """Cosines and sines along random directions, and the constant column if there is one.
 
     **Guarantee.** As for `FeatureMap`, to the last bit, whatever the other rows; rows have norm 1,
-    and sqrt(2) with a constant column.
+    or sqrt(2) with a constant column.
     """
 
     inputs: Inputs
-    features: int  # K, an even number from 2 on
-    seed: int = 0  # of the frequencies: public, the same for everybody
+    features: int  # K, even and at least 2
+    seed: int = 0  # of the frequencies: public, common to all agents
 
     def __post_init__(self) -> None:
         if checks.at_least("features", self.features, 2) % 2:
@@ -53,7 +53,7 @@ class Fourier(FeatureMap):
 
     @property
     def bandwidth(self) -> float:
-        """The s of the kernel, R / sqrt(2): rows of norm R at right angles have kernel exp(-2)."""
+        """The s of the kernel, R / sqrt(2): orthogonal rows of norm R have kernel exp(-2)."""
         return self.inputs.record_norm / math.sqrt(2)
 
     @cached_property
@@ -61,12 +61,12 @@ class Fourier(FeatureMap):
         shape = (self.features // 2, len(self.inputs.names))
         drawn = np.random.default_rng(self.seed).standard_normal(shape) / self.bandwidth
         if self.inputs.constant is not None:
-            drawn[:, self.inputs.constant] = 0  # it would shift the phases of all rows equally
+            drawn[:, self.inputs.constant] = 0  # would shift the phases of all rows equally
         return drawn
 
     @cached_property
     def _whole(self) -> tuple[int, Float[HostArray, "K D"], int]:
-        """The digits p, the frequencies as whole numbers of p digits, and their power of two."""
+        """The number p of bits, the frequencies as p-bit integers, and their power of two."""
         digits = (_DIGITS - (len(self.inputs.names) - 1).bit_length()) // 2
         power = int(np.frexp(np.abs(self._frequencies).max())[1]) - digits
         return digits, np.trunc(np.ldexp(self._frequencies, -power)), power

@@ -7,12 +7,12 @@ window phi of scale 2^J, J = 2, the coefficients of a picture x are
     S2[j, t, j', t'] = ||x * psi_{j, t}| * psi_{j', t'}| * phi,    j < j',
 
 each sampled at every 2^J-th pixel (Bruna and Mallat 2013; Oyallon and Mallat 2015, figure 1). They
-are stable to small deformations, and nothing in them is learned. With 8 orientations these are
-1 + 16 + 64 = 81 numbers for 4 x 4 pixels: 3,969 for 28 x 28.
+are stable under small deformations, and nothing is learned. With 8 orientations there are 1 + 16 +
+64 = 81 coefficients per 4 x 4 pixels: 3,969 for 28 x 28.
 
-The numbers of one picture and order are then moved and scaled to mean 0 and variance 1, so that the
-bright window S0 does not drown the rest, and the row is divided by its norm. Of the ways tried on a
-part of the training pictures of MNIST (as they are, by path, by scale, by order), this did best.
+The coefficients of each picture and order are then standardised to mean 0 and variance 1, so that
+S0 does not dominate the others, and the row is divided by its norm. Of the normalisations tried on
+a part of the MNIST training pictures (none, by path, by scale, by order), this was best.
 
 The wavelets are
 
@@ -20,12 +20,12 @@ The wavelets are
 
 s = 0.8 2^j, |xi| = 3 pi / 4 / 2^j in the direction t, A_t stretching the direction across it by the
 slant 4 / 8, and kappa such that psi has mean 0; phi is g with s = 0.8 2^(J - 1) and slant 1. All
-convolutions are on a torus of ((n + 2^J) // 2^J + 1) 2^J pixels a side, which the picture is
-reflected to; |x * psi_{j, t}| is sampled at every 2^j-th pixel before it is looked at further, and
-wavelets are sampled with it.
+convolutions are on a torus of side ((n + 2^J) // 2^J + 1) 2^J pixels, to which the picture is
+extended by reflection; |x * psi_{j, t}| is sampled at every 2^j-th pixel before further processing,
+as are the wavelets.
 
-Products of Fourier transforms are folded before they are transformed back, which samples them. The
-window is separable, so that sampling and smoothing by it are two small matrix products.
+Products of Fourier transforms are folded before the inverse transform, which samples them. The
+window is separable, so smoothing by it and sampling are two small matrix products.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from taciturn.typing import Array, HostArray
 SCALES, ORIENTATIONS = 2, 8
 _WIDTH, _FREQUENCY = 0.8, 3 * np.pi / 4
 _SLANT = 4 / ORIENTATIONS
-# pictures that are transformed at once
+# pictures per batch
 _BATCH = 256
 _SMALLEST = 8
 _ROUNDING = 1e-5
@@ -61,7 +61,7 @@ class Scattering(FeatureMap):
 
     Each channel is transformed separately.
 
-    **Guarantee.** As for `FeatureMap`; rows have norm 1, less where a channel is all zeros.
+    **Guarantee.** As for `FeatureMap`; rows have norm 1, or less if a channel is all zeros.
     """
 
     inputs: Inputs
@@ -134,7 +134,7 @@ class Scattering(FeatureMap):
 def normalised(coefficients: Float[Array, "B P m m"]) -> Float[Array, "B P m m"]:
     """Return coefficients with mean 0 and variance 1 in every order, divided by their norm.
 
-    An order without variance, as of a picture of zeros, becomes 0.
+    An order without variance, such as that of a picture of zeros, becomes 0.
     """
     first = 1 + SCALES * ORIENTATIONS
     orders = [_standard(coefficients[:, a:b]) for a, b in ((0, 1), (1, first), (first, None))]
@@ -146,7 +146,7 @@ def normalised(coefficients: Float[Array, "B P m m"]) -> Float[Array, "B P m m"]
 def _standard(values: Float[Array, "B P m m"]) -> Float[Array, "B P m m"]:
     away = values - jnp.mean(values, axis=(1, 2, 3), keepdims=True)
     variance = jnp.mean(away**2, axis=(1, 2, 3), keepdims=True)
-    # a constant has a variance of rounding errors only, which counts as 0
+    # the variance of a constant is rounding error, which counts as 0
     some = variance > (_ROUNDING * jnp.mean(jnp.abs(values), axis=(1, 2, 3), keepdims=True)) ** 2
     return jnp.where(some, away / jnp.sqrt(jnp.where(some, variance, 1.0)), 0.0)
 
@@ -190,7 +190,7 @@ def _pairs() -> tuple[tuple[int, int], ...]:
 
 
 def _folded(spectrum: Array, times: int) -> Array:
-    """Return the Fourier transform of every `times`-th pixel, from that of all."""
+    """Return the Fourier transform of every `times`-th pixel, from the full transform."""
     *some, rows, columns = spectrum.shape
     parts = spectrum.reshape(*some, times, rows // times, times, columns // times)
     return parts.mean(axis=(-4, -2))
@@ -208,7 +208,7 @@ def _spectra(torus: int, scale: int) -> Complex[HostArray, "L M M"]:
 
 
 def _gabor(torus: int, width: float, angle: float, frequency: float) -> Complex[HostArray, "M M"]:
-    """Return g(u) exp(i xi . u), summed over the periods of the torus that matter."""
+    """Return g(u) exp(i xi . u), summed over the non-negligible periods of the torus."""
     along = np.array([np.cos(angle), np.sin(angle)])
     across = np.array([-np.sin(angle), np.cos(angle)])
     pixels = np.arange(-2 * torus, 3 * torus)

@@ -1,4 +1,4 @@
-"""Public facts about a table: ranges, lists of categories and labels; and their TOML file."""
+"""Public facts about a table: ranges, categories and labels; and their TOML file."""
 
 from __future__ import annotations
 
@@ -50,15 +50,15 @@ _PROPOSED = (
 class Bounds:
     """The public facts about a table.
 
-    - `origin`: "public": known before the records were read; "data": computed from the records,
+    - `origin`: "public", known before the records were read, or "data", computed from the records,
       which makes every certificate conditional.
-    - `target`: a range (regression) or at least two labels (classification), without a scale,
-      bins, a centre or a weight.
-    - `columns`: every other column that is used, in the order of the model's coefficients.
-    - `interval`: the image of a numeric column's range: "symmetric", [-1, 1], or "unit", [0, 1],
-      as for counts that are mostly 0. A numeric target is always mapped to [-1, 1].
-    - `leave_out`: whether rows without a target are left out of every answer; else they are
-      refused. They count among the records of their agent, whose number is public.
+    - `target`: A range (regression) or at least two labels (classification), without scale, bins,
+      centre or weight.
+    - `columns`: The columns to predict from, in the order of the model's coefficients.
+    - `interval`: The image of a numeric column's range: "symmetric", [-1, 1], or "unit", [0, 1],
+      suited to counts that are mostly 0. A numeric target is always mapped to [-1, 1].
+    - `leave_out`: Whether rows without a target are left out of every answer, not refused. They
+      count among the records of their agent, whose number is public.
     """
 
     origin: Origin
@@ -114,7 +114,7 @@ class Bounds:
 
 
 def read_bounds(path: Path) -> Bounds:
-    """Return the public facts that a TOML file states; errors name the file and the column."""
+    """Read public facts from a TOML file; errors name the file and the column."""
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -129,7 +129,7 @@ def read_bounds(path: Path) -> Bounds:
 
 
 def bounds_from_dict(values: Mapping[str, Any]) -> Bounds:
-    """Return the public facts that plain values state, the inverse of `bounds_to_dict`."""
+    """Return the public facts in plain values; the inverse of `bounds_to_dict`."""
     known = {"source", "format", "interval", "ignore", "target", "columns"}
     extra = set(values) - known
     if extra:
@@ -165,7 +165,7 @@ def bounds_from_dict(values: Mapping[str, Any]) -> Bounds:
 
 def _target(name: str, values: Mapping[str, Any]) -> Column:
     coded = set(values) & CODING
-    if coded:  # however little it changes
+    if coded:  # even at its default value
         raise _never_coded(name, min(coded))
     column = column_from_dict(name, values)
     if "as" in missing_entries(values):
@@ -174,7 +174,7 @@ def _target(name: str, values: Mapping[str, Any]) -> Column:
 
 
 def bounds_to_dict(bounds: Bounds) -> dict[str, Any]:
-    """Return the bounds as plain values, which `bounds_from_dict` reads."""
+    """Return the bounds as plain values, for `bounds_from_dict`."""
     form, target = bounds.form.different(), bounds.target.to_dict()
     if bounds.leave_out:
         target["missing"] = {"as": LEAVE_OUT, "spellings": target.get("missing", [])}
@@ -190,7 +190,7 @@ def bounds_to_dict(bounds: Bounds) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Notes:
-    """Comments of a drafted file, by column: why it is left out, remarks, and proposed entries."""
+    """Comments of a drafted file, by column: why it is left out, remarks and proposed entries."""
 
     left_out: Mapping[str, str] = field(default_factory=dict)
     remarks: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -198,7 +198,7 @@ class Notes:
 
 
 def bounds_text(bounds: Bounds, notes: Notes | None = None) -> str:
-    """Return the bounds as a TOML file that `read_bounds` reads, with notes as comments."""
+    """Return the bounds as TOML text for `read_bounds`, with notes as comments."""
     notes = notes or Notes()
     values = bounds_to_dict(bounds)
     lines = [_ABOUT[bounds.origin] + f"source = {_toml(bounds.origin)}"]
@@ -224,7 +224,7 @@ def bounds_text(bounds: Bounds, notes: Notes | None = None) -> str:
 
 
 def _short_form(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return equivalent entries of a column in the short form that a person would write."""
+    """Return equivalent entries of a column in short form, as written by hand."""
     listed, missing = values.get("values"), values.get("missing")
     if listed is not None and listed[0] == "" and len(listed) > 1:
         entry = {"as": INDICATOR, "spellings": missing} if missing else INDICATOR
@@ -247,7 +247,7 @@ def _toml(value: Any) -> str:
         bare = re.compile("[A-Za-z0-9_-]+").fullmatch
         pairs = (f"{k if bare(k) else _toml(k)} = {_toml(part)}" for k, part in value.items())
         return f"{{ {', '.join(pairs)} }}"
-    # JSON texts, numbers and lists are TOML, but for one control character
+    # JSON strings, numbers and lists are valid TOML, except for one control character
     return json.dumps(value, ensure_ascii=False, allow_nan=False).replace("\x7f", "\\u007f")
 
 

@@ -1,4 +1,4 @@
-"""Public facts about one column: the range of its numbers, or the list of its values."""
+"""Public facts about a column: the range of its numbers, or the list of its values."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from taciturn.typing import HostArray, Interval
 
 Scale: TypeAlias = Literal["linear", "log"]
 UNIFORM: Literal["uniform"] = "uniform"
-INDICATOR, FILL = "indicator", "fill"  # how missing cells are accepted
+INDICATOR, FILL = "indicator", "fill"  # treatments of missing cells
 LEAVE_OUT = "leave out"  # of a target: the row enters no answer
 MOST_BINS, MOST_WEIGHT = 1000, 1000.0
 
-# spellings of an empty cell in any case of their letters, none of which is a number
+# spellings of an empty cell, compared without case; none is a number
 USUAL_MISSING = (
     "na", "n/a", "n.a.", "nan", "null", "none", "missing", "#n/a", "#null!", "-", "--", "?", ".",
 )  # fmt: skip
@@ -31,29 +31,29 @@ CODING = frozenset({"scale", "bins", "centre", "weight"})
 _NUMERIC_KEYS = frozenset({"min", "max", "date", "missing"}) | CODING
 _TEXT_KEYS = frozenset({"values", "fold_case", "strip", "missing", "centre", "weight"})
 _ROUNDING, _WEIGHT = 1e-9, "weight must be a number"
-# characters that take no room and that Python does not count as white space
+# zero-width characters that Python does not count as white space
 _INVISIBLE = str.maketrans("", "", "\u200b\u200c\u200d\u2060\ufeff\u00ad")
 
 
 @dataclass(frozen=True)
 class Numeric:
-    """A number from `minimum` to `maximum`; what lies outside is clipped.
+    """A number from `minimum` to `maximum`; other numbers are clipped.
 
-    Both ends are at most 1e100 in size and differ by more than a billionth of it, or coefficients
-    per unit would lose their digits.
+    Both ends are at most 1e100 in size and differ by more than a billionth of it, else coefficients
+    per unit would lose precision.
 
-    - `date`: the pattern of dates, as "%Y-%m-%d"; a date is converted to days since 1970-01-01.
-      None for a column of numbers.
-    - `missing`: spellings of a missing cell, beside the empty one; case does not matter.
-    - `indicator`: whether cells may be missing, with a further encoded column that marks them.
-    - `fill`: the value imputed for a missing cell; cells may then be missing, with an indicator or
-      without. None: `centre` or the middle of the range with an indicator, else no missing cells.
-    - `scale`: "log" for log x if `minimum` is above 0, and log(1 + x) if it is 0 (`on_scale`).
-    - `bins`: one-hot bins beside the number: how many of equal width on its scale, or their inner
-      edges in its units; None for none. An edge belongs to the bin above it.
-    - `centre`: the value encoded as 0; None for the middle of the range on its scale, or, for the
+    - `date`: The pattern of dates, such as "%Y-%m-%d"; a date is converted to days since
+      1970-01-01. None for a column of numbers.
+    - `missing`: Spellings of a missing cell, besides the empty cell; case is ignored.
+    - `indicator`: Whether cells may be missing, marked in a further encoded column.
+    - `fill`: The value imputed for a missing cell, with or without an indicator. None: with an
+      indicator, `centre` or the middle of the range; otherwise missing cells are refused.
+    - `scale`: "log" is log x if `minimum` is above 0, log(1 + x) if it is 0 (`on_scale`).
+    - `bins`: One-hot bins in addition to the number: the number of bins of equal width on its
+      scale, or their inner edges in its units. An edge belongs to the bin above it.
+    - `centre`: The value encoded as 0; None for the middle of the range on its scale, or, for the
       interval "unit", its least value.
-    - `weight`: the factor of the encoded number, its indicator and its bins.
+    - `weight`: Multiplies the encoded number, its indicator and its bins.
     """
 
     minimum: float
@@ -222,7 +222,7 @@ class Numeric:
         """Return (c, h): a number x in the range [a, b] is encoded as (s(x) - c) / h.
 
         Without a centre, "symmetric" maps s(a) and s(b) to -1 and 1, "unit" to 0 and 1. With a
-        centre z, c = s(z) and h is the distance to the farther end. h is divided by the weight.
+        centre z, c = s(z) and h is the distance to the farther end. The weight divides h.
         """
         low, high = self.ends
         if self.centre is not None:
@@ -235,17 +235,17 @@ class Numeric:
 
 @dataclass(frozen=True)
 class Categories:
-    """One of `values`, which are compared as text; no two of them are the same.
+    """One of `values`, compared as text and distinct.
 
-    - `values`: every text that may occur. The empty text, if listed, is a category of its own: a
-      missing cell.
-    - `fold_case`: whether texts are compared without regard to case.
-    - `strip`: whether invisible characters and repeated white space are ignored. White space
-      around a cell always is.
-    - `missing`: spellings of a missing cell.
-    - `centre`: what is subtracted from a one-hot row: "uniform", 1 over the number of values, or a
-      public share of each value, in their order; None for nothing.
-    - `weight`: the factor of the row after that.
+    - `values`: All possible texts. The empty text, if listed, is a separate category, a missing
+      cell.
+    - `fold_case`: Whether the comparison ignores case.
+    - `strip`: Whether the comparison ignores invisible characters and repeated white space. Leading
+      and trailing white space is always ignored.
+    - `missing`: Spellings of a missing cell.
+    - `centre`: Subtracted from a one-hot row: "uniform", 1 over the number of values, or a public
+      share of each value, in their order; None for nothing.
+    - `weight`: Multiplies the resulting row.
     """
 
     values: tuple[str, ...]
@@ -321,7 +321,7 @@ class Categories:
 
     @property
     def shares(self) -> tuple[float, ...]:
-        """What is subtracted from the entries of a one-hot row."""
+        """The values subtracted from the entries of a one-hot row."""
         if self.centre is None:
             return (0.0,) * len(self.values)
         if self.centre == UNIFORM:
@@ -329,7 +329,7 @@ class Categories:
         return self.centre
 
     def compared(self, text: str) -> str:
-        """Return the normalised text, by which values are compared."""
+        """Return the normalised text for comparison."""
         if self.strip:
             text = " ".join(text.translate(_INVISIBLE).split())
         return text.casefold() if self.fold_case else text
@@ -339,7 +339,7 @@ Column: TypeAlias = Numeric | Categories
 
 
 def column_from_dict(name: str, values: Any) -> Column:
-    """Return the column that the entries of a bounds file state, the inverse of `to_dict`."""
+    """Return the column described by entries of a bounds file; the inverse of `to_dict`."""
     given = set(values) if isinstance(values, dict) else set()
     numeric = {"min", "max"} <= given
     if numeric == ("values" in given) or (given & {"min", "max"} and not numeric):

@@ -1,4 +1,4 @@
-"""Encoding of cells as numbers in [-1, 1], from public facts alone."""
+"""Encoding of table cells as numbers in [-1, 1], from public facts alone."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ _CURE = '; in a column to predict from, missing = "indicator" in the bounds file
 class Encoded(NamedTuple):
     """Rows as numbers; `targets` is None without `with_target`.
 
-    `clipped`, the number of cells outside the public bounds, is private, and so is `absent`: which
-    rows have no target, where such rows are left out (`Bounds.leave_out`).
+    `clipped`, the number of cells outside the public bounds, is private, as is `absent`, which
+    marks the rows without a target if these are left out (`Bounds.leave_out`).
     """
 
     features: Float[HostArray, "N D"]
@@ -45,18 +45,18 @@ def encode(frame: pd.DataFrame, bounds: Bounds, *, with_target: bool) -> Encoded
 
     A number x of a column with public range [a, b] becomes 2 u - 1 in [-1, 1], where
     u = (min(max(x, a), b) - a) / (b - a), or u itself for the interval "unit"; a category becomes a
-    one-hot row over the public list; the last column is the constant 1. A missing cell counts as
-    `Numeric.filled`. An indicator follows the number, 1 if the cell is missing and 0 otherwise, and
-    then the one-hot row of its bins, all 0 where the indicator is 1. Scales, centres and weights
-    are those of `Numeric` and `Categories`. Numeric targets always become 2 u - 1; two labels
-    become -1 and 1 in the order of their list; K labels their numbers 0..K-1.
+    one-hot row over the public list; the last column is the constant 1. A missing cell is imputed
+    by `Numeric.filled`. The number is followed by its indicator, 1 if the cell is missing and 0
+    otherwise, and the one-hot row of its bins, all 0 if the indicator is 1. Scales, centres and
+    weights are those of `Numeric` and `Categories`. Numeric targets always become 2 u - 1; two
+    labels become -1 and 1 in the order of their list; K labels become 0..K-1.
 
-    An error about a cell names column and row (the first below the header is 1) and does not repeat
-    the cell. All columns with empty cells are named at once.
+    An error about a cell names its column and row (the first below the header is 1) but not its
+    content. All columns with empty cells are named together.
 
     **Guarantee.** Every row depends on one record and public facts only, and has norm at most
-    `encoded_norm`. Rounding does not take a number out of [-1, 1]: subtraction and division are
-    monotone, so u lies in [0, 1]; 2 u is exact.
+    `encoded_norm`. Rounding keeps numbers in [-1, 1]: subtraction and division are monotone, so u
+    is in [0, 1]; 2 u is exact.
     """
     check_columns(frame.columns, bounds, with_target=with_target)
     facts = bounds.described if with_target else bounds.columns
@@ -79,9 +79,10 @@ def encoded_names(bounds: Bounds) -> tuple[str, ...]:
 
 
 def entries_of(fact: Column) -> tuple[str | None, ...]:
-    """Return what each encoded column of a column is for.
+    """Return the meaning of each encoded column of a column.
 
-    None is the number itself, "" a missing cell; any other text a category, or a bin as "1 to 5".
+    None is the number itself, "" a missing cell; any other text is a category, or a bin such as "1
+    to 5".
     """
     if isinstance(fact, Categories):
         return fact.values
@@ -94,14 +95,14 @@ def entries_of(fact: Column) -> tuple[str | None, ...]:
 
 
 def encoded_name(column: str, value: str) -> str:
-    """Return the name of the encoded column of a value, which is empty for a missing cell."""
+    """Return the name of the encoded column of a value; an empty value is a missing cell."""
     return f"{column}={value or MISSING}"
 
 
 def offsets_and_scales(bounds: Bounds) -> tuple[Float[HostArray, "D"], Float[HostArray, "D"]]:
-    """Return (c, h) of each encoded column: it is (x - c) / h.
+    """Return (c, h) of each encoded column, which is (x - c) / h.
 
-    Here x is the number inside its range, on its scale, and 1 or 0 for a missing cell, a bin, a
+    Here x is the number inside its range, on its scale, or 1 or 0 for a missing cell, a bin, a
     category, or the constant.
     """
     zeros, units = [], []
@@ -118,7 +119,7 @@ def offsets_and_scales(bounds: Bounds) -> tuple[Float[HostArray, "D"], Float[Hos
 
 
 def encoded_fill(fact: Numeric, interval: Interval) -> float:
-    """Return the public number that a missing cell is encoded as: 0 for the middle of [-1, 1]."""
+    """Return the public number that encodes a missing cell: 0 for the middle of [-1, 1]."""
     if fact.fill is None:  # exact, although minimum and width may be rounded
         at_zero = interval == "symmetric" or fact.centre is not None
         return 0.0 if at_zero else 0.5 * fact.weight
@@ -132,15 +133,15 @@ def encoded_norm(bounds: Bounds) -> float:
 
     .. math:: 1 + \sum_{\text{columns}} v^2 s,
 
-    v the weight of the column, and some row reaches it. Here s is
+    v the weight of the column, and some row attains it. Here s is
 
-    - 1 for a number e: e^2 <= 1, also for a missing cell that is filled in without an indicator,
-      and with a centre, where e reaches the end that is farther;
-    - 1 + f^2 for one with an indicator, f being `encoded_fill`: a cell is (e, 0) if it is filled
-      and (f, 1) if it is missing, so it adds at most max(1, f^2 + 1). With the middle of [-1, 1] as
-      fill f is 0, and the indicator costs nothing;
-    - 2 for one with bins, of which exactly one is set: e^2 + 1 <= 2, which both ends of the range
-      reach. A missing cell sets its indicator in place of a bin: f^2 + 1 <= 2;
+    - 1 for a number e: e^2 <= 1, including a missing cell filled in without an indicator, and a
+      number with a centre, where |e| is 1 at the farther end;
+    - 1 + f^2 for a number with an indicator, f being `encoded_fill`: a cell is (e, 0) if present
+      and (f, 1) if missing, so it adds at most max(1, f^2 + 1). If the fill is the middle of [-1,
+      1], f is 0, and the indicator costs nothing;
+    - 2 for a number with bins, exactly one of which is set: e^2 + 1 <= 2, attained at the ends of
+      the range. A missing cell sets its indicator in place of a bin: f^2 + 1 <= 2;
     - 1 - 2 min_k p_k + sum_k p_k^2 for a category from which shares p are subtracted, 1 if there
       are none: the vector has 1 - p_k at k and -p_j elsewhere, whose square is
       1 - 2 p_k + sum_j p_j^2.
@@ -160,7 +161,7 @@ def _most(fact: Column, interval: Interval) -> float:
 
 
 def check_columns(columns: Iterable[str], bounds: Bounds, *, with_target: bool) -> None:
-    """Raise `InputError` unless these are the columns of the bounds, with others to ignore."""
+    """Raise `InputError` unless these are the columns of the bounds, besides ignored ones."""
     present = set(columns)
     needed = [*bounds.columns, *([bounds.target_name] if with_target else [])]
     missing = [name for name in needed if name not in present]
@@ -189,7 +190,7 @@ def _check_filled(frame: pd.DataFrame, facts: Mapping[str, Column], bounds: Boun
 def _column(
     cells: pd.Series, name: str, fact: Column, bounds: Bounds
 ) -> tuple[Num[HostArray, "N ..."], int]:
-    """Return the entries of a column, or the targets, and how many cells lay outside the bounds."""
+    """Return the entries of a column, or the targets, and the number of cells out of bounds."""
     is_target = name == bounds.target_name
     holes = np.zeros(len(cells), np.bool_)
     if fact.accepts_missing or (is_target and bounds.leave_out):
@@ -198,7 +199,7 @@ def _column(
         codes = _codes(cells, name, fact, holes if is_target else None)
         if is_target:
             return (2.0 * codes - 1 if len(fact.values) == 2 else codes), 0
-        # not rows of an identity matrix: its size is the square of the length of the list
+        # not rows of an identity matrix, whose size is quadratic in the number of values
         hot = np.zeros((len(cells), len(fact.values)))
         hot[np.arange(len(cells)), codes] = 1
         hot -= np.array(fact.shares)
@@ -221,7 +222,7 @@ def _column(
 def _codes(
     cells: pd.Series, name: str, fact: Categories, left_out: Bool[HostArray, "N"] | None
 ) -> Int[HostArray, "N"]:
-    """Return the place of each cell in the public list; 0 for targets that are left out."""
+    """Return the index of each cell in the public list; 0 for targets that are left out."""
     known = {fact.compared(value): code for code, value in enumerate(fact.values)}
     texts = spelled(cells, fact)
     # not `pandas.Series.map`: some of its hash tables ignore what follows a zero byte
@@ -239,7 +240,7 @@ def _codes(
 def _numbers(
     cells: pd.Series, name: str, fact: Numeric, form: Form, holes: Bool[HostArray, "N"]
 ) -> HostArray:
-    """Return cells as finite numbers, missing ones imputed."""
+    """Return cells as finite numbers, with missing ones imputed."""
     values = np.where(holes, fact.filled, numbers(cells, name, form, fact.date))
     bad = np.flatnonzero(~np.isfinite(values))
     if bad.size:
@@ -250,7 +251,7 @@ def _numbers(
 
 
 def _scaled(values: HostArray, fact: Numeric, interval: Interval) -> tuple[HostArray, int]:
-    """Return values in the interval, times the weight, and how many lay outside the bounds."""
+    """Return values mapped to the interval, times the weight, and the number out of bounds."""
     inside = np.clip(values, fact.minimum, fact.maximum)
     outside, (low, high) = int(np.sum(inside != values)), fact.ends
     if fact.centre is not None:
@@ -264,7 +265,7 @@ def _scaled(values: HostArray, fact: Numeric, interval: Interval) -> tuple[HostA
 def inputs_of(bounds: Bounds) -> Inputs:
     """Return the public facts of an encoded table that a feature map needs.
 
-    Numbers that it may bin are those that fill [-1, 1] and have no bins already.
+    A feature map may bin the numbers that span [-1, 1] and have no bins.
     """
     names, place, numbers = encoded_names(bounds), 0, []
     for fact in bounds.columns.values():
@@ -281,16 +282,16 @@ def encoded_rows(
     precision: Precision,
     report: Report | None,
 ) -> tuple[Float[HostArray, "N D"], Num[HostArray, "N"], list[int], Bool[HostArray, "N"] | None]:
-    """Return features, targets, how many cells of each file lay outside the bounds, and `absent`.
+    """Return features, targets, the number of cells out of bounds in each file, and `absent`.
 
     Files are encoded (`encode`) in one pass, a few thousand rows in memory at a time.
 
-    - `precision`: "float32" halves the memory: each row is clipped to the norm `encoded_norm` as
-      `taciturn.kernel.records.pack` would clip it, which then changes nothing.
-    - `report`: called with the number of rows that were read, and of all.
+    - `precision`: "float32" halves the memory: each row is clipped to the norm `encoded_norm`
+      exactly as `taciturn.kernel.records.pack` would do, which then changes nothing.
+    - `report`: Called with the number of rows read and the total.
 
-    Errors are those of `encode` on the whole file, after the name of the file: the first fault that
-    is found in a piece does not hide one that `encode` would name before it.
+    Errors are those of `encode` on the whole file, prefixed by its name: a fault found in an early
+    piece does not hide one that `encode` would report before it.
 
     **Guarantee.** Every row depends on one record and public facts only (`encode`, `clip_rows`).
     """
@@ -321,7 +322,7 @@ def encoded_rows(
 
 
 def _plain_pieces(file: TableFile, bounds: Bounds) -> Iterator[pd.DataFrame]:
-    """Return the pieces of a file; columns without dates and special spellings may be numbers."""
+    """Return the pieces of a file; columns without dates or special spellings may be numeric."""
     facts = bounds.described.items()
     numeric = {name: fact for name, fact in facts if isinstance(fact, Numeric)}
     plain = [name for name, fact in numeric.items() if fact.date is None and not fact.missing]
@@ -329,7 +330,7 @@ def _plain_pieces(file: TableFile, bounds: Bounds) -> Iterator[pd.DataFrame]:
 
 
 def _first_fault(file: TableFile, bounds: Bounds) -> InputError:
-    """Return the error that `encode` would raise for a whole file that has a fault."""
+    """Return the error that `encode` would raise for the whole of a faulty file."""
     names, place = bounds.described, 0
     empty: dict[str, int] = {}
     bad: dict[str, CellError] = {}

@@ -3,8 +3,8 @@
     options, files, arguments -> Request -> Proposal -> Plan
     count -> propose -> charge -> read -> run -> release
 
-A table, a published data set, arrays given to an estimator and the candidates of a choice all take
-this road (`taciturn.training.training.train`).
+Tables, published data sets, arrays given to an estimator and the candidates of a choice all follow
+this path (`taciturn.training.training.train`).
 """
 
 from taciturn.training.assessment import Assessment, Metrics

@@ -1,56 +1,56 @@
-r"""A private answer to "how good is it?": one last question to records that were held out.
+r"""Private evaluation of a released model: one question to the held-out records.
 
-First its plan, its answer, its charge and the certificate of both runs; then its figures, with
-intervals, from noised counts or sums.
+This module has its plan, its answer, its charge and the certificate of both runs; then its figures,
+with intervals, from noised counts or sums.
 
-Every figure of labels comes from one joint count of label, prediction and bin of the score.
-Intervals are for shares and means of which both the noise and the sample are uncertain.
+Every figure of labels is computed from one joint count of label, prediction and bin of the score.
+Intervals for shares and means account for both noise and sampling.
 
-Let x be the noised counts of d cells: the records of each cell, and independent noise of variance v
-(known, public) in every one. Their number n is public, so that the sum of the noises is known, too.
-What is left when it is spread evenly,
+Let x be the noised counts of d cells: the number of records in each cell plus independent noise of
+known variance v. The total n is public, so the sum of the noises is known, too. Subtracting it in
+equal parts gives
 
     x + (n - sum_k x_k) / d,      covariance v (I - 11' / d),
 
-is the best linear unbiased estimate of the counts. It halves the noise of a sum over half of the
-cells. `Counts` is that estimate.
+the best linear unbiased estimate of the counts. It halves the noise variance of a sum over half of
+the cells. `Counts` is that estimate.
 
-**Shares.** Let r be the probability that a record which falls in the cells b falls in a, a part
-of b, and N = a'x, M = b'x. Given how many records fall in b, N - r M has mean 0 and the variance
+**Shares.** Let r be the probability that a record in the cells b is in the cells a, a subset of b,
+and N = a'x, M = b'x. Given the number of records in b, N - r M has mean 0 and variance
 
     V(r) = V_aa - 2 r V_ab + r^2 V_bb + r (1 - r) M,     V_ab = v (|a n b| - |a| |b| / d),
 
-the last term of the sample, in which M stands for the true number. The interval is the set of r
-with (N - r M)^2 <= z^2 V(r): where b are all cells and there is no noise, Wilson's interval; where
-only noise is left, Fieller's for a ratio. It is solved as a quadratic inequality, and is all of
-[0, 1] where that has no bounded solution, as for a label of which noise hides whether it occurs.
+the last term due to sampling, in which M stands for the true number. The interval is the set of r
+with (N - r M)^2 <= z^2 V(r): if b is all cells and there is no noise, it is Wilson's interval; with
+noise alone, Fieller's for a ratio. It solves a quadratic inequality, and is all of [0, 1] if that
+has no bounded solution, as for a label whose occurrence is hidden by the noise.
 
-**Means.** For t in [0, 1] with noised sums S_1 of t and S_2 of t^2, n of each and noise of variance
-v in both, the mean m = S_1 / n has the variance v / n^2 + s^2 / n with s^2 = S_2 / n - m^2, which
-noise may move outside [0, m (1 - m)]: the nearer end is then taken.
+**Means.** For n values t in [0, 1] with noised sums S_1 of t and S_2 of t^2, each with noise of
+variance v, the mean m = S_1 / n has variance v / n^2 + s^2 / n with s^2 = S_2 / n - m^2, projected
+to [0, m (1 - m)] if noise moves it outside.
 
-**Persons.** Where persons are a sample and each adds the mean over its rows, n is their number, and
-the terms of the sample above are bounds: with 0 <= f <= g <= 1 what a person adds to N and M,
-f (1 - f) being at least 0 and squares being convex,
+**Persons.** If persons are sampled and each contributes the mean over its rows, n is their number,
+and the sampling terms above are bounds: with 0 <= f <= g <= 1 a person's contributions to N and M,
+since f (1 - f) >= 0 and squares are convex,
 
     E (f - r g)^2  <=  E [f (1 - r)^2 + (g - f) r^2]  =  r (1 - r) E g,
 
-with equality for persons of one row, or of equal rows; and the mean of t^2 over a person's rows is
-at least the square of their mean. So intervals reach their level, and more where rows of a person
-differ. To count rows as if each were of another person would fall short of it.
+with equality for persons with one row, or equal rows; and the mean of t^2 over a person's rows is
+at least the square of their mean. So intervals attain their level, and exceed it if rows of a
+person differ. Treating rows as separate persons would fall short of it.
 
-**The AUC.** It is the chance that a record of the second class has a higher score than one of the
-first, equal scores counting one half. With p_i records of the second class and q_i of the first in
-bin i, of P and Q in all, pairs in different bins are decided, and those in one bin may all be
-either way round, so that the AUC of these records lies between
+**The AUC** is the probability that a record of the second class has a higher score than one of the
+first, with ties counting one half. With p_i records of the second class and q_i of the first in bin
+i, P and Q in all, pairs in different bins are ordered and pairs within a bin may have either order,
+so the AUC of these records lies between
 
     L = sum_i p_i sum_{j < i} q_j / (P Q),        L + sum_i p_i q_i / (P Q).
 
-Both are smooth functions of the counts x. With g the gradient at their estimate, noise gives either
-the variance v (|g|^2 - (sum g)^2 / d), and the sample, whose counts are multinomial, the variance
-sum_k x_k g_k^2 (sum_k x_k g_k is 0, for neither changes with the number of records). The interval
-reaches from the lower limit less z standard deviations to the upper one and z more: it covers the
-AUC of the scores at least at its level.
+Both are smooth functions of the counts x. With g the gradient at their estimate, noise contributes
+the variance v (|g|^2 - (sum g)^2 / d), and sampling, with multinomial counts, the variance sum_k
+x_k g_k^2 (sum_k x_k g_k = 0, since both are invariant to scaling of x). The interval extends from z
+standard deviations below the lower limit to z above the upper one: it covers the AUC of the scores
+with at least its level.
 """
 
 from __future__ import annotations
@@ -79,9 +79,9 @@ from taciturn.typing import HostArray
 
 LEVEL = 0.95
 QUANTILE = 1.959963984540054  # of the standard normal law at (1 + LEVEL) / 2
-MOST_NAMED = 12  # classes whose recall is written out
-_FEWEST = 3  # of either class, in standard deviations of the noise, for an AUC
-# mu is charged to accounts in nine digits, rounded up
+MOST_NAMED = 12  # classes whose recall is printed
+_FEWEST = 3  # least count of either class for an AUC, in standard deviations of the noise
+# accounts are charged mu in nine digits, rounded up
 _ALIKE, _ROUNDED = 1.001, 1 + 1e-8
 LIKELY = 0.1
 
@@ -90,8 +90,8 @@ LIKELY = 0.1
 class Evaluated:
     """A private evaluation: its plan, and the sum of all agents' noised answers.
 
-    The certificate is that of training and evaluation together; the score is None where it could
-    not be computed.
+    The certificate covers training and evaluation together; the score is None if it could not be
+    computed.
     """
 
     score: PrivateScore | None
@@ -109,13 +109,13 @@ def evaluation_plan(
 ) -> Plan:
     """Return the plan of a proposal's evaluation: one question, on the terms of the training.
 
-    The weights are those of the released model, or zeros, where only noise and costs matter; the
-    record norm is that of its rows, or of the proposal.
+    The weights are those of the released model, or zeros if only noise and costs matter; the record
+    norm is that of its rows, or of the proposal.
 
-    **Guarantee.** That of `taciturn.plan`, with a separate ledger. Where nothing of the training
-    is credited to summation, nothing of the evaluation is: one observer sees both. Where both have
-    a mu, that of the evaluation is at most that of the agent with the least in training, if the two
-    are within a thousandth: its separate lattice would otherwise make it larger in the last digits.
+    **Guarantee.** As for `taciturn.plan`, with a separate ledger. If summation is not credited in
+    the training, it is not credited in the evaluation: one observer sees both. If both have a mu
+    and the two are within a thousandth, that of the evaluation is at most the least mu of an agent
+    in training: its separate lattice would otherwise make it larger in the last digits.
     """
     evaluation = proposal.evaluation
     assert evaluation is not None
@@ -162,7 +162,7 @@ def evaluation_plan(
 
 
 def noise_variance(planned: Plan) -> float:
-    """Return the variance of the noise in one number of the sum of all agents' answers."""
+    """Return the noise variance of one entry of the sum of all agents' answers."""
     return float(np.sum(planned.ledger.scale[:, 0, 0] ** 2))
 
 
@@ -178,17 +178,16 @@ def ask_held_out(  # noqa: PLR0913 - a model, what it came from, and whom to ask
 ) -> Evaluated:
     """Return the answers of the records that were held out of a model's run, without a score.
 
-    A `PrivacyError` if these are not as many records as the proposal holds out, or were not held
-    out of those that were trained on.
+    Raises `PrivacyError` if their counts are not those of the proposal, or they were not held out
+    of the training records.
 
     - `training`: The plan of the run that released the model, with the certificate of that run.
     - `shards`: The held-out records of the agents that hold some out; persons in their places.
-    - `trained_on`: The origin of the records of the training (`Run.origin`), none of which is
-      asked.
-    - `seed`: As for the training; with one both are reproductions.
+    - `trained_on`: The origin of the training records (`Run.origin`), none of which is queried.
+    - `seed`: The seed of the training; with a seed both are reproductions.
 
-    **Guarantee.** That of `taciturn.run` for one question, and of `taciturn.kernel.privacy.compose`
-    for training and evaluation together, whose rows are compared
+    **Guarantee.** As for `taciturn.run` with one question, and for
+    `taciturn.kernel.privacy.compose` with training and evaluation, whose rows are compared
     (`taciturn.kernel.door.opened`).
     """
     evaluation = proposal.evaluation
@@ -214,7 +213,7 @@ def ask_held_out(  # noqa: PLR0913 - a model, what it came from, and whom to ask
 def score_of_totals(
     proposal: Proposal, planned: Plan, totals: Float[HostArray, "S"], scale: Scale
 ) -> PrivateScore:
-    """Return the score by the sum of all agents' noised answers to the plan of an evaluation."""
+    """Return the score from the sum of all agents' noised answers to an evaluation."""
     evaluation, rows = proposal.evaluation, proposal.budget.rows_per_person
     assert evaluation is not None
     units, variance = sum(evaluation.counts) // (rows or 1), noise_variance(planned)
@@ -233,7 +232,7 @@ def with_evaluation(
 
     Raises as `taciturn.kernel.privacy.compose`.
 
-    **Guarantee.** That of `taciturn.kernel.privacy.compose`, with the parts of
+    **Guarantee.** As for `taciturn.kernel.privacy.compose`, with the parts of
     `taciturn.kernel.records.hold_out`, under the conditions of both.
     """
     both = _both_parts(proposal, training, evaluation).certificate()
@@ -246,7 +245,7 @@ def with_evaluation(
 def _both_parts(
     proposal: Proposal, training: Certificate, evaluation: Certificate
 ) -> privacy.Composition:
-    """Return a training and the evaluation of its proposal, which asks the records held out."""
+    """Return the composition of a training and its evaluation on the held-out records."""
     assert proposal.evaluation is not None
     held_out = [
         dataclasses.replace(leg, agents=tuple(proposal.evaluation.agents))
@@ -257,7 +256,7 @@ def _both_parts(
 
 
 def evaluation_seed(seed: int | None) -> int | None:
-    """Return a seed whose noise has nothing to do with that of the training."""
+    """Return a seed whose noise is independent of that of the training."""
     if seed is None:
         return None
     return int(np.random.SeedSequence([seed, 1]).generate_state(1)[0])
@@ -269,7 +268,7 @@ def score_units(proposal: Proposal, labels: tuple[str, ...] | None, unit: float)
 
 
 def check_covered(proposal: Proposal, training: Plan) -> None:
-    """Raise `InputError` unless the charge of a training covers that of its evaluation, too.
+    """Raise `InputError` unless the charge of a training covers its evaluation too.
 
     **Guarantee.** The charge of both (`taciturn.engine.charge_of_legs`) is that of the training.
     """
@@ -278,7 +277,7 @@ def check_covered(proposal: Proposal, training: Plan) -> None:
         return
     last = evaluation_plan(proposal, training).certificate
     both = charge_of_legs(_both_parts(proposal, training.certificate, last))
-    # an account counts the numbers that are released, on lattices of at least this fineness
+    # an account counts the released numbers, on lattices of at least this fineness
     fineness = min(both.least_scale, LEAST_SCALE)
     alone = charge_of(training)
     same = dataclasses.replace(both, least_scale=alone.least_scale) == alone
@@ -292,14 +291,14 @@ def check_covered(proposal: Proposal, training: Plan) -> None:
 
 @dataclass(frozen=True)
 class Width:
-    """Half-widths of the interval of an error, before anything is asked.
+    """Half-widths of the interval of an error, known before the evaluation.
 
-    Of labels the error is the fraction of wrong ones, of numbers the mean absolute error in units
-    of half the target's range; `records` are held out, `trained` trained on, persons or records.
+    For labels the error is the fraction of wrong ones, for numbers the mean absolute error in units
+    of half the target's range; `records` records or persons are held out, `trained` are trained on.
 
-    - `noise`: Of noise alone; `most` and `likely` are of noise and sample.
+    - `noise`: Due to noise alone; `most` and `likely` are due to noise and sampling.
     - `likely`: At an error of 10 %; None for numbers.
-    - `most`: At an error of 1/2, where it is largest.
+    - `most`: At an error of 1/2, the maximum.
     """
 
     records: int
@@ -316,8 +315,8 @@ class Width:
             of, unit, at = "of the error", "", f", {self.likely:.2%} at an error of {LIKELY:.0%}"
         return [
             f"Evaluation: {self.records:,} {self.unit}s are held out, {self.trained:,} trained on; "
-            f"the {LEVEL:.0%} interval {of} will reach {self.most:.2%}{unit} either way at most"
-            f"{at}; noise alone {self.noise:.2%}"
+            f"half-width of the {LEVEL:.0%} interval {of}: at most {self.most:.2%}{unit}"
+            f"{at}; from noise alone {self.noise:.2%}"
         ]
 
 
@@ -328,8 +327,7 @@ def expected_width(proposal: Proposal, planned: Plan) -> Width | None:
 
     .. math:: 1.96 \sqrt{v k (1 - k / d) / n^2 + e (1 - e) / n}
 
-    at an error of e; of numbers v / n^2 in place of the first
-    term; `planned` is the plan of the training.
+    at an error of e; for numbers the first term is v / n^2. `planned` is the plan of the training.
     """
     evaluation = proposal.evaluation
     if evaluation is None:
@@ -365,7 +363,7 @@ class Interval:
     high: float
 
     def mapped(self, increasing: Callable[[float], float]) -> Interval:
-        """Return the interval of an increasing function of the number."""
+        """Return the interval of an increasing function of the estimated number."""
         return Interval(*map(increasing, (self.estimate, self.low, self.high)))
 
 
@@ -387,7 +385,7 @@ class Counts:
         return cls(np.asarray(noised, np.float64) + spread, total, variance)
 
     def noise(self, one: Float[HostArray, " d"], other: Float[HostArray, " d"]) -> float:
-        """Return the covariance that noise gives to two weighted sums of the counts."""
+        """Return the covariance, due to noise, of two weighted sums of the counts."""
         shared = float(np.sum(one) * np.sum(other)) / len(self.values)
         return self.variance * (float(one @ other) - shared)
 
@@ -397,7 +395,7 @@ def ratio_interval(
 ) -> Interval | None:
     """Return the share of the records in the cells `whole` that are in the cells `part`.
 
-    None where noise hides whether there is any record in `whole`.
+    None if noise hides whether there is any record in `whole`.
     """
     a, b = part.astype(np.float64), whole.astype(np.float64)
     number, among = float(a @ counts.values), float(b @ counts.values)
@@ -427,7 +425,7 @@ def mean_interval(total: float, squares: float, records: int, variance: float) -
 
 
 def _within(estimate: float, low: float, high: float) -> Interval:
-    """Return the interval of a number that is known to lie in [0, 1]."""
+    """Return the interval of a number known to be in [0, 1]."""
     low, high = (min(max(end, 0.0), 1.0) for end in (low, high))
     return Interval(estimate, min(low, estimate), max(high, estimate))
 
@@ -435,7 +433,7 @@ def _within(estimate: float, low: float, high: float) -> Interval:
 class Scale(NamedTuple):
     """The units of a score: class labels, None for numbers, or half the target's range.
 
-    `probabilities` says whether scores are log-odds (`taciturn.problems.ClippedLoss.log_odds`).
+    `probabilities`: whether scores are log-odds (`taciturn.problems.ClippedLoss.log_odds`).
     """
 
     labels: tuple[str, ...] | None
@@ -447,8 +445,8 @@ class Scale(NamedTuple):
 class Bin:
     """Records whose predicted probability lies in [low, high].
 
-    `share` of them belong to the second of two classes, or are recognised, of several classes; None
-    where noise hides whether there are any.
+    `share`: the share in the second of two classes, or correctly classified among several; None if
+    noise hides whether there are any.
     """
 
     low: float
@@ -458,27 +456,26 @@ class Bin:
 
 @dataclass(frozen=True)
 class PrivateScore:
-    r"""How good a model is, by noised counts of records that were held out.
+    r"""The score of a model from noised counts of held-out records.
 
-    Every interval is of the figure for the population that the records are a sample of, at the
-    confidence level 95 %, one figure at a time.
+    Every interval is for the figure in the population that the records sample, at the confidence
+    level 95 %, separately for each figure.
 
-    - `records`: n, how many records, or persons, were held out.
-    - `noise`: Standard deviation of the noise of one number of the sum of all agents' answers.
+    - `records`: n, the number of records, or persons, held out.
+    - `noise`: Standard deviation of the noise in one entry of the sum of all agents' answers.
     - `error`: The fraction of wrong labels.
-    - `baseline`, `baseline_error`: The commonest label by the noised counts, and the error of
-      always answering it.
+    - `baseline`, `baseline_error`: The most frequent label by the noised counts, and the error of
+      always predicting it.
     - `confusion`: Records by label (rows) and prediction (columns); noised, so some may be
       negative.
-    - `calibration`: By bin of the predicted probability; None for scores that are no log-odds.
-    - `auc`, `auc_limits`: Of two classes: the middle of the limits with an interval that covers
-      both, and the limits themselves, between which the AUC of the scores lies that are known by
-      their bin only.
-    - `absolute`, `root_square`: Of numbers, in the user's units: the mean absolute error and the
-      root of the mean squared error, errors above half the range counted as half the range.
-    - `unit`: "person" where persons were held out: each counts once, with the mean over its rows.
+    - `calibration`: By bin of the predicted probability; None if scores are not log-odds.
+    - `auc`, `auc_limits`: For two classes: the middle of the limits, with an interval that covers
+      both, and the limits, which bound the AUC since scores are known only by bin.
+    - `absolute`, `root_square`: For numbers, in the user's units: the mean absolute and the
+      root-mean-square error, with errors clipped at half the range.
+    - `unit`: "person" if persons were held out: each counts once, with the mean over its rows.
 
-    **Guarantee.** Post-processing of one noised answer, which is in the certificate.
+    **Guarantee.** Post-processing of one noised answer, which the certificate covers.
     """
 
     records: int
@@ -497,12 +494,12 @@ class PrivateScore:
 
     @property
     def head(self) -> str:
-        """What the figures are, as a sentence."""
+        """The meaning of the figures, as a sentence."""
         each = ", each counting once" if self.unit == "person" else ""
         return (
-            f"Private score, of {self.records:,} {self.unit}s held out{each} (in brackets "
-            f"{LEVEL:.0%} intervals, for noise and sample; each holds for one figure by itself, "
-            f"among the {self.unit}s that those held out are a sample of):"
+            f"Private score, from {self.records:,} {self.unit}s held out{each} (in brackets "
+            f"{LEVEL:.0%} confidence intervals for noise and sampling, each for one figure in the "
+            f"population of {self.unit}s):"
         )
 
     def rows(self) -> list[tuple[str, str]]:
@@ -588,7 +585,7 @@ def _calibration(question: Tally, counts: Counts) -> tuple[Bin, ...]:
 def _auc(
     counts: Counts, label: HostArray, place: HostArray
 ) -> tuple[Interval, tuple[float, float]] | None:
-    """Return the AUC with its limits; None where noise hides that there are both classes."""
+    """Return the AUC with its limits; None if noise hides whether both classes occur."""
     second, first = counts.values[label == 1], counts.values[label == 0]
     of_label = (label == 1).astype(np.float64)
     fewest = _FEWEST * math.sqrt(counts.noise(of_label, of_label))
@@ -611,7 +608,7 @@ def _auc(
 def _area(
     second: Float[HostArray, " B"], first: Float[HostArray, " B"], ties: float
 ) -> tuple[float, HostArray, HostArray]:
-    """Return the AUC with pairs in one bin counted `ties`, and its derivatives by the counts."""
+    """Return the AUC with pairs in one bin counted as `ties`, and its gradient in the counts."""
     whole, others = float(np.sum(second)), float(np.sum(first))
     below = np.cumsum(first) - first + ties * first
     above = np.cumsum(second[::-1])[::-1] - second + ties * second

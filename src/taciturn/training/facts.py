@@ -1,4 +1,4 @@
-"""Public facts about records: columns, features, weights of classes, and who is held out."""
+"""Public facts about records: columns, features, class weights, and the held-out share."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from taciturn.training.parts import Count
 from taciturn.typing import Interval, Task
 
 MOST_COORDINATES, MOST_NORM = 10**7, 1e15
-# sums of shares such as 1/3 that are written with a few digits
+# tolerance for sums of shares such as 1/3 written with a few digits
 _ROUNDING = 0.01
 
 WEIGHTS_ARE_PUBLIC = (
@@ -33,7 +33,7 @@ WEIGHTS_ARE_PUBLIC = (
 class Column(Part):
     """Public facts about one column of a table: a range, or the list of its values.
 
-    How its cells are spelled is as in `Numeric` and `Categories`.
+    The other fields are as in `Numeric` and `Categories`.
     """
 
     name: str
@@ -69,7 +69,7 @@ class Column(Part):
 
     @classmethod
     def of(cls, name: str, fact: Numeric | Categories) -> Column:
-        """Return what a bounds file states of a column."""
+        """Return the facts of a bounds file about a column."""
         stated: dict[str, Any] = dict.fromkeys(("date", "range", "values", "fill"))
         stated |= dict.fromkeys(("fold_case", "strip", "indicator"), False)
         stated |= dataclasses.asdict(fact)
@@ -79,7 +79,7 @@ class Column(Part):
 
 
 class TableForm(Part):
-    """How the files of a table are written, as in `Form`."""
+    """The form of a table's files, as in `Form`."""
 
     delimiter: str
     decimal: str
@@ -130,8 +130,8 @@ class DataFacts(Part):
     - `columns`, `record_norm`: Encoded columns of a record before features, and a bound on its
       norm.
     - `table`: The bounds of a user's table; None for a data set and for bare numbers.
-    - `numbers`: How many of the columns are numbers in [-1, 1].
-    - `picture`: Height, width and channels of a record that is a picture.
+    - `numbers`: The number of columns of numbers in [-1, 1].
+    - `picture`: Height, width and channels if records are pictures.
     - `features`: The public feature map (`taciturn.features`), by name; None for the columns
       themselves.
     """
@@ -162,7 +162,7 @@ class DataFacts(Part):
 
     @property
     def inputs(self) -> Inputs:
-        """What a feature map must know; columns of data sets are in another order there."""
+        """The inputs of a feature map; the columns of data sets are in another order."""
         if self.table is not None:
             return tables.inputs_of(self.table.bounds)
         names = tuple(f"column {place}" for place in range(self.columns))
@@ -182,13 +182,13 @@ class DataFacts(Part):
 
     @property
     def coordinates(self) -> int:
-        """D: how many numbers a row has that an agent computes with."""
+        """D, the number of coordinates of a row."""
         features = self.feature_map
         return self.columns if features is None else features.columns
 
     @property
     def row_norm(self) -> float:
-        """R: packing enforces |x|_2 <= R."""
+        """R, the bound |x|_2 <= R that packing enforces."""
         features = self.feature_map
         return self.record_norm if features is None else features.record_norm
 
@@ -219,7 +219,7 @@ class DataFacts(Part):
         return self
 
     def loss(self, named: Named | None) -> tuple[Named, Loss]:
-        """Return a loss that suits the targets, the first of the table if none is named."""
+        """Return a loss that suits the targets, the default one if none is named."""
         chosen = named or Named(name=problems.default_loss(self.task), numbers=())
         return chosen, problems.loss_named(chosen.name, chosen.numbers, self.task, self.classes)
 
@@ -248,13 +248,13 @@ def weights_by_label(
     class_weight: Mapping[Any, float] | None,
     prior: Mapping[Any, float] | None,
 ) -> tuple[float, ...] | None:
-    """Return the weight of each class, or None where no weights are asked for.
+    """Return the weight of each class, or None if no weights are requested.
 
-    - `labels`: Of the classes, in their order; None for a regression.
-    - `class_weight`: Weights in (0, 1] by label; a label that is not named has weight 1. That they
-      are at most 1 is checked by `ClassWeighted`.
-    - `prior`: The public share p_c of each class among the records, or in the world. The weight of
-      class c is min(p) / p_c: the classes count equally, the rarest with weight 1.
+    - `labels`: The labels of the classes, in order; None for a regression.
+    - `class_weight`: Weights in (0, 1] by label; other labels have weight 1. `ClassWeighted` checks
+      that weights are at most 1.
+    - `prior`: The public share p_c of each class among the records, or in the population. The
+      weight of class c is min(p) / p_c: the classes count equally, the rarest with weight 1.
     """
     if class_weight is None and prior is None:
         return None
@@ -280,7 +280,7 @@ def weights_by_label(
 
 
 def _by_label(what: str, labels: tuple[Any, ...], given: Any) -> dict[Any, float]:
-    """Return the numbers above 0 that are given for some of the labels."""
+    """Return the positive numbers given for some of the labels."""
     if not isinstance(given, Mapping):
         shown = repr(given) if isinstance(given, str) else f"a {type(given).__name__}"
         raise InputError(
@@ -305,9 +305,9 @@ def weights_text(labels: tuple[str, ...], weights: tuple[float, ...]) -> str:
 class Evaluation(Part):
     """Records that are held out of a training.
 
-    - `share`: Of each agent's records.
-    - `counts`: How many records, or places of persons, each agent holds out; they are not among
-      those of the proposal, which are trained on.
+    - `share`: The share of each agent's records.
+    - `counts`: The number of records, or places of persons, that each agent holds out, in addition
+      to the proposal's counts, which are trained on.
     - `asked`: Whether they evaluate the released model; if not, they may choose among trainings
       (`taciturn.training.tuning`).
     """
@@ -329,7 +329,7 @@ class Evaluation(Part):
         return [agent for agent, count in enumerate(self.counts) if count]
 
     def check_share(self, kept: Sequence[int], rows_per_person: int | None) -> None:
-        """Raise `InputError` unless these are the share of each agent's records, kept or not."""
+        """Raise `InputError` unless the counts are this share of each agent's records."""
         every = tuple(map(sum, zip(kept, self.counts, strict=False)))
         if len(self.counts) != len(kept) or self.counts != held_out_counts(
             every, self.share, rows_per_person=rows_per_person

@@ -3,10 +3,10 @@ r"""Predictions of a run from theory and public facts, before a record is read.
 Let T be the number of rounds, d the coordinates of the model, R the record norm, c_1 the bound on a
 record's gradient, L the smoothness and nu the standard deviation, per coordinate, of the mean of
 all agents' noised answers in one round. All predictions are for the loss alone, without a
-regulariser, and assume that it has a minimiser of norm at most the radius r = sqrt(d) / R.
+regulariser, and assume a minimiser of norm at most the radius r = sqrt(d) / R.
 
 At a fixed total budget nu grows as sqrt(T). The accumulated noise then hardly depends on T, and
-more rounds serve only to make steps small enough.
+more rounds only allow smaller steps.
 """
 
 from __future__ import annotations
@@ -34,20 +34,19 @@ ENOUGH = 1.05
 
 @dataclass(frozen=True)
 class Forecast:
-    """The prediction for one method in so many rounds; None where nothing is known.
+    """The prediction for one method and number of rounds; None for unknown quantities.
 
     - `multiplier`: Noise scale / sensitivity of every answer.
-    - `mu`: Of the certificate; None on sampled batches.
-    - `noise`: nu, in the units of the answer: of a gradient, or of X'X / m for one question.
-    - `margin_noise`: Standard deviation of the change that the noise causes in a record's margin
-      over the run, in a direction without curvature: R H nu / sqrt(T), H the horizon
-      T eta / (1 - beta).
-    - `proven`: A bound on the expected excess risk that is proved, see `basis`.
-    - `rule`: An estimate of the excess risk that is not proved for this method as it is run.
-    - `basis`: Where `proven` and `rule` come from.
-    - `estimate`: Whether the rule estimates the risk or is the least that the noise costs, and so
-      may be compared with the risk of the model 0; a published rate is a bound far above it.
-    - `least`: What the rule comes to in many rounds, where that is known.
+    - `mu`: That of the certificate; None on sampled batches.
+    - `noise`: nu, in the units of the answer: a gradient, or X'X / m for `one-question`.
+    - `margin_noise`: Standard deviation of a record's margin due to the accumulated noise, in a
+      direction without curvature: R H nu / sqrt(T), H the horizon T eta / (1 - beta).
+    - `proven`: A proved bound on the expected excess risk; see `basis`.
+    - `rule`: An estimate of the excess risk, not proved for this method as run.
+    - `basis`: The source of `proven` and `rule`.
+    - `estimate`: Whether the rule estimates the risk, or the least cost of the noise, and so may be
+      compared with the risk of the model 0; a published rate is a bound far above it.
+    - `least`: The limit of the rule for many rounds, if known.
     """
 
     algorithm: str
@@ -64,7 +63,7 @@ class Forecast:
 
 
 class _Setting(NamedTuple):
-    """What a prediction is about: a method, facts about its rows, its rounds, its loss, and nu."""
+    """The subject of a prediction: a method, facts about its rows, its rounds, its loss, and nu."""
 
     plan: Plan
     algorithm: algorithms.Algorithm
@@ -78,9 +77,9 @@ class _Setting(NamedTuple):
 def forecast(
     proposal: Proposal, methods: Mapping[str, Method] = METHODS, plan: Plan | None = None
 ) -> Forecast:
-    """Return the prediction for a proposal by its plan; its regulariser is ignored."""
+    """Return the prediction for a proposal from its plan; the regulariser is ignored."""
     if math.isinf(proposal.budget.epsilon):
-        raise InputError("without a budget there is no noise to forecast; give a finite epsilon")
+        raise InputError("a run without noise has no forecast; give a finite epsilon")
     plan = proposal.plan(methods) if plan is None else plan
     name, algorithm, facts, first = proposal.method.name, plan.program.algorithm, plan.spec, 0
     if isinstance(algorithm, algorithms.Centred):  # whose first round asks for the centre
@@ -98,7 +97,7 @@ def forecast(
 def known_forecast(
     proposal: Proposal, plan: Plan, methods: Mapping[str, Method] = METHODS
 ) -> Forecast | None:
-    """Return the prediction for a plan; None without noise, and for a method without a rule."""
+    """Return the prediction for a plan; None without noise, or for a method without a rule."""
     name = proposal.method.name
     ruled = name in PREDICTED and methods.get(name) is METHODS[name]
     noised = not math.isinf(proposal.budget.epsilon)
@@ -106,13 +105,13 @@ def known_forecast(
 
 
 def risk_of_zero(proposal: Proposal, *, scaled: bool = False) -> float | None:
-    """Return the most that the mean loss of the model 0 can be: max over targets y of l(0, y).
+    """Return the largest possible mean loss of the model 0: max over targets y of l(0, y).
 
     It is log 2 for the logistic loss, log K for K classes; 1/2 for the squared loss on a table,
-    whose targets are mapped to [-1, 1]. None for numbers whose range nobody states. The excess risk
-    of the model 0 is no larger, since losses are not negative.
+    whose targets are mapped to [-1, 1]. None for numbers without a stated range. The excess risk of
+    the model 0 is no larger, since losses are nonnegative.
 
-    `scaled` says that numeric targets are known to be in [-1, 1], as those of tables are.
+    `scaled`: whether numeric targets are known to be in [-1, 1], like those of tables.
     """
     data, loss = proposal.data, proposal.problem.loss
     targets = np.array([-1.0, 1.0])
@@ -134,7 +133,7 @@ def _losses(loss: Loss, margins: Array, targets: Array) -> Array:
 def worse_than_zero(
     proposal: Proposal, predicted: Forecast | None, *, scaled: bool = False
 ) -> bool | None:
-    """Return whether the predicted excess risk is above the risk of the model 0; None: not known.
+    """Return whether the predicted excess risk exceeds the risk of the model 0; None if unknown.
 
     It is known only for a rule that is an estimate; for `scaled` see `risk_of_zero`.
     """
@@ -175,9 +174,9 @@ def floor(facts: Spec, epsilon: float, *, units: int | None = None) -> float:
     Bassily, Smith and Thakurta (2014), Theorem 5.3: for every (epsilon, delta)-private algorithm,
     delta = o(1/n), there is a data set and a convex Lipschitz loss on a ball on which its expected
     excess empirical risk is Omega(min(1, sqrt(d) / (n epsilon))) times Lipschitz constant times
-    radius. The constant is not stated there and is taken as 1 here. The bound is for the worst data
-    set, neighbours that differ in one record, and an observer of the model alone. With persons, n
-    is their number, in place of that of records: each may have the same row K times.
+    radius. The theorem does not state the constant, which is taken as 1. The bound is for the worst
+    data set, neighbours that differ in one record, and an observer of the model alone. With
+    persons, n is their number, not that of records: each may have the same row K times.
     """
     share = math.sqrt(facts.dimension) / ((sum(facts.counts) if units is None else units) * epsilon)
     return facts.gradient_bound * radius_of(facts) * min(1.0, share)
@@ -186,7 +185,8 @@ def floor(facts: Spec, epsilon: float, *, units: int | None = None) -> float:
 def recommended(forecasts: Iterable[Forecast]) -> Forecast | None:
     """Return the forecast with the fewest rounds whose rule is within 5 % of the least.
 
-    Of one algorithm: rules of different algorithms do not compare. None where there is no rule.
+    The forecasts are of one algorithm: rules of different algorithms are not comparable. None if
+    there is no rule.
     """
     ruled = [(f.rule, f) for f in forecasts if f.rule is not None]
     least = min((rule for rule, _ in ruled), default=0.0)
@@ -200,7 +200,8 @@ def gradient_bound(
     r"""Return a bound on the expected excess risk of the noisy gradient without momentum.
 
     Steps eta = H / T <= 1/L, noise of total variance V = E|n_t|^2 with mean zero given the past,
-    the last a = max(1, round(averaged T)) iterates averaged, start at 0, a minimiser w, |w| <= r:
+    the last a = max(1, round(averaged T)) iterates averaged, start at 0, a minimiser w with |w| <=
+    r:
 
         E F(xbar) - F(w) <= (T / a) (r^2 / (2 H) + c H V / T),
         c = min(1, 1 / (2 (1 - eta L))).
@@ -215,8 +216,8 @@ def gradient_bound(
     |n|^2 / (2 (1/eta - L)) and n'(w - x) has mean zero; with the un-noised step instead, which is
     within eta |n| of x', it is at most eta |n|^2. Either way the mean is c eta V. Summed over the
     last a rounds this is |x_b - w|^2 / (2 eta) + a c eta V, b = T - a; and summed over the first b,
-    where F(x') - F(w) >= 0, it gives E|x_b - w|^2 <= r^2 + 2 b c eta^2 V. Jensen's inequality does
-    the rest. If the clipped coefficient is not that of the loss, F is the loss as clipped.
+    where F(x') - F(w) >= 0, it gives E|x_b - w|^2 <= r^2 + 2 b c eta^2 V. Jensen's inequality
+    completes the proof. If clipping changes the coefficient, F is the clipped loss.
     """
     steepness = horizon / rounds * facts.smoothness
     loss = min(1.0, 1 / (2 * (1 - steepness))) if steepness < 1 else 1.0
@@ -226,7 +227,7 @@ def gradient_bound(
 
 
 def statistics_risk(noise: float, facts: Spec) -> float | None:
-    r"""Return the least excess risk that the noise of one question causes, to first order.
+    r"""Return the least excess risk due to the noise of `one-question`, to first order.
 
     The noise N in S = X'X / m and n in X'y / m move the solution w along an eigenvector of S with
     eigenvalue l by (n - N w) / l, which costs its square times l / 2. E|n - N w|^2 is
@@ -258,7 +259,7 @@ def _of_gradient(setting: _Setting) -> dict[str, Any]:
     variance = facts.dimension * noise**2 + batch_variance(facts, rate)
     margin = facts.record_norm * horizon * noise / math.sqrt(rounds)
     rule = radius_of(facts) ** 2 / (2 * horizon) + horizon * variance / (2 * rounds)
-    # over all horizons; at a fixed total the variance grows as the rounds
+    # over all horizons; at a fixed total the variance is proportional to the rounds
     least = radius_of(facts) * math.sqrt(variance / rounds)
     known = {"rule": rule, "margin_noise": margin, "estimate": True, "least": least}
     if momentum > 0:
@@ -278,9 +279,9 @@ def _of_admm(setting: _Setting) -> dict[str, Any]:
 
     c_w sqrt(2 d) mean_i(s_i) / sqrt(T) + (c_w^2 (c_3 + rho) + c_1^2 / rho) / (2 T),  s_i the noise
     of agent i's gradient: (34) and (35) name the same number. With beta = c_1 the left-hand side is
-    at least F - F* at the averaged public value. Not a proof here: (88) sums the distances of the
-    iterates from the solution as if none exceeded c_w, which no step enforces, and what is released
-    is the last public value.
+    at least F - F* at the averaged public value. This is not proved here: (88) sums the distances
+    of the iterates from the solution as if none exceeded c_w, which no step enforces, and the last
+    public value is released.
     """
     algorithm, facts = setting.algorithm, setting.facts
     if not isinstance(algorithm, algorithms.DPADMM):

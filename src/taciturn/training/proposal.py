@@ -35,26 +35,26 @@ MOST_CELLS = 100_000  # of a private evaluation
 class Proposal(Document):
     """Everything public about a run: frozen, checked, and the same bytes everywhere.
 
-    A proposal is data and never code. Its receiver derives bounds, scales, ledger and certificate
-    with `plan`, so none of them has to be trusted. Contradicting values are an `InputError`.
+    A proposal is data, never code. Its recipient derives bounds, scales, ledger and certificate
+    with `plan`, so none of them has to be trusted. Contradictory values raise `InputError`.
 
-    - `counts`: m_i, how many records each agent trains on; of persons, how many places: K times a
-      number.
+    - `counts`: m_i, the number of training records of each agent; with persons the number of
+      places, a multiple of K.
     - `split_seed`: Public seed of the split of published data into training and test records; in a
       reproduction also of the division of records among agents and sides.
     - `dealt`: Whether records without owners are dealt to the agents at random.
     - `regulariser`, `constraint`: "none" with a structure.
-    - `class_weights`: The public weight of each class, which multiplies the loss of its records;
-      None for none.
-    - `clip`: Bound on the norm of a record's coefficient; may be infinite where nothing is noised.
-    - `method`: With a value for each of its options.
+    - `class_weights`: The public weight of each class, which multiplies the loss of its records, or
+      None.
+    - `clip`: Bound on the norm of a record's coefficient; may be infinite in a run without noise.
+    - `method`: The method, with a value for each of its options.
     - `centre`: Whether the first round learns a private centre of the rows
       (`taciturn.algorithms.Centred`).
-    - `network`: None for a star with an aggregator; its methods run on a network along a tree.
-    - `evaluation`: The records that are held out; None for none.
+    - `network`: None for a star with an aggregator; on a network star methods run along a tree.
+    - `evaluation`: The records that are held out, or None.
 
-    **Guarantee.** A proposal holds no record and is derived without one. Its certificate is that of
-    `plan`, which starts from the same values that the digest covers.
+    **Guarantee.** A proposal contains no record and is derived without one. Its certificate is that
+    of `plan`, which depends only on values that the digest covers.
     """
 
     FORMAT: ClassVar[str] = "taciturn.proposal"
@@ -88,8 +88,8 @@ class Proposal(Document):
         rows = self.budget.terms.adjacency.rows_per_person or 1
         if any(count % rows for count in self.counts):
             raise InputError(
-                f"counts are not multiples of {rows}, the places of a person; give every agent so "
-                "many for each of its persons"
+                f"counts are not multiples of {rows}, the places of a person; give every agent "
+                f"{rows} for each of its persons"
             )
         if self.network is not None:
             self.network.network(len(self.counts))
@@ -105,26 +105,25 @@ class Proposal(Document):
             check_at_one_agent(self.budget.agents_per_person)
             if self.budget.unit == "agent":
                 raise InputError(
-                    "an agent has records in the training and among those held out, so what is "
-                    "protected is in both and pays for both; leave evaluate out, or protect "
-                    "records or persons"
+                    "an agent has records both in the training and held out, so the protected unit "
+                    "pays for both; leave evaluate out, or protect records or persons"
                 )
             self.question  # noqa: B018 - checked
             self.evaluation.check_share(self.counts, self.budget.rows_per_person)
-        if ":" not in self.method.name:  # no table here knows a method of the user
+        if ":" not in self.method.name:  # custom methods are not in the table
             self.composition().algorithm.questions(self.rounds)
         return self
 
     @property
     def asks(self) -> bool:
-        """Whether records are held out and asked about the released model."""
+        """Whether held-out records are queried about the released model."""
         return self.evaluation is not None and self.evaluation.asked
 
     @property
     def question(self) -> Tally | ClippedErrors:
-        """The question that held-out records, or persons, are asked.
+        """The question to held-out records or persons.
 
-        So many classes that their counts would hold nothing but noise are an `InputError`.
+        Raises `InputError` for so many classes that noise would swamp their counts.
         """
         rows = self.budget.rows_per_person
         if self.data.task == "regression":
@@ -140,7 +139,7 @@ class Proposal(Document):
 
     @property
     def all_counts(self) -> tuple[int, ...]:
-        """How many records each agent has, with those that are held out."""
+        """The number of records of each agent, including those held out."""
         if self.evaluation is None:
             return self.counts
         held = self.evaluation.counts
@@ -148,11 +147,11 @@ class Proposal(Document):
 
     @property
     def records(self) -> int:
-        """How many records all agents have, with those that are held out."""
+        """The number of records of all agents, including those held out."""
         return sum(self.all_counts)
 
     def _check_method(self, method: Method) -> None:
-        """Raise unless the method has these options and suits structure and network."""
+        """Raise `InputError` unless the method has the options and suits structure and network."""
         name, options = self.method.name, self.method.options
         algorithms.check_options(name, method, options)
         missing = [one.title for one in method.options if one.name not in options]
@@ -196,7 +195,7 @@ class Proposal(Document):
 
     @property
     def clipped_loss(self) -> ClippedLoss:
-        """The loss as it is minimised: its name, and whether scores are log-odds."""
+        """The loss as minimised: its name, and whether scores are log-odds."""
         return ClippedLoss(str(self.loss), self.problem.loss, self.clip)
 
     @property

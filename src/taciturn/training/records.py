@@ -44,14 +44,14 @@ DEFAULT_AGENTS = 10
 
 @dataclass(frozen=True, kw_only=True)
 class Division:
-    """How records are to be divided: public, and stated before a record is read.
+    """The division of records: public, and stated before a record is read.
 
     - `agents`: None for `default`, and for records that have owners.
     - `split_seed`: Public seed of the split of published records into training and test records.
-    - `features`: The name of a public feature map, computed of every row; None for the columns
+    - `features`: The name of a public feature map, applied to every row; None for the columns
       themselves.
-    - `rows_per_person`, `agents_per_person`: K and M of `Adjacency` where persons are protected;
-      None for K where records are.
+    - `rows_per_person`, `agents_per_person`: K and M of `Adjacency` if persons are protected; K is
+      None if records are.
     - `evaluate`: The share of each agent's rows, or persons, to hold out
       (`taciturn.kernel.records.hold_out`).
     """
@@ -99,9 +99,9 @@ class Division:
         numbers: HostArray | None,
         rows: int,
     ) -> tuple[int, ...]:
-        """Return how many records each agent will have, or places of persons; nothing is drawn.
+        """Return the number of records of each agent, or places of persons; nothing is drawn.
 
-        `known` and `numbers` are as of `rows`.
+        `known` and `numbers` are as for `rows`.
         """
         persons = self.persons(numbers)
         if known is not None:
@@ -118,9 +118,9 @@ class Division:
         rows: int,
         draw: Draw,
     ) -> tuple[Sequence[Int[HostArray, "_m"]], Sequence[Int[HostArray, "_h"]], Persons | None]:
-        """Return the training rows of each agent, those held out, and whose person's each is.
+        """Return the training rows of each agent, the held-out rows, and the person of each row.
 
-        `known` are the rows of each agent where they have owners, `numbers` the person of each row.
+        `known`: the rows of each agent if they have owners. `numbers`: the person of each row.
         """
         persons = self.persons(numbers, draw)
         if known is not None:
@@ -136,10 +136,10 @@ class Division:
         return *hold_out(owners, self.evaluate, draw=draw, persons=persons), persons
 
     def persons(self, numbers: HostArray | None, draw: Draw | None = None) -> Persons | None:
-        """Return whose row each row is; None where records are protected.
+        """Return the person of each row; None if records are protected.
 
-        The draw chooses a person's rows. Where they are only counted it may be None: a seed stands
-        in its place, so that a run on them would be stamped.
+        The draw selects a person's rows. It may be None if they are only counted: a seed then
+        replaces it, so a run on them would be stamped as a reproduction.
         """
         most = self.rows_per_person
         if (numbers is None) != (most is None):
@@ -161,7 +161,7 @@ class Division:
             check_at_agents(persons.most_agents(known), self.agents_per_person)
 
     def _shares(self, units: int, what: str) -> tuple[int, ...]:
-        """Return how many units each agent has, where these are dealt out."""
+        """Return the number of units of each agent if these are dealt."""
         agents = self.default if self.agents is None else self.agents
         checks.at_least("agents", agents, 1)
         if agents > units:
@@ -173,7 +173,7 @@ class Division:
 
 
 def counts_of(owners: Sequence[Int[HostArray, "_m"]], persons: Persons | None) -> tuple[int, ...]:
-    """Return how many records each agent has, or places of persons."""
+    """Return the number of records of each agent, or places of persons."""
     if persons is None:
         return tuple(len(rows) for rows in owners)
     return tuple(persons.places_of(rows) for rows in owners)
@@ -181,20 +181,20 @@ def counts_of(owners: Sequence[Int[HostArray, "_m"]], persons: Persons | None) -
 
 @dataclass(frozen=True, eq=False)
 class Counted:
-    """Records that are counted and not read: what a proposal needs, and how to read them.
+    """Records that are counted but not read: the facts for a proposal, and how to read them.
 
-    - `columns`: Those that an account is bound to.
+    - `columns`: The columns to which an account is bound.
     - `facts`, `names`: The public facts, except counts; the names of the coordinates of a row.
-    - `all_counts`: Records of each agent, or places of persons, with those to be held out.
+    - `all_counts`: Records of each agent, or places of persons, including those to be held out.
     - `owned`: Whether the records have owners.
-    - `load`: From a division, a draw, the precision of stored rows and a report of rows that were
-      read to the records.
-    - `public`, `conditional`: Whether the records are published; whether public facts were read off
-      them.
-    - `paths`, `test_paths`: The files with training records, and with test records alone.
+    - `load`: Reads the records, given a division, a draw, the precision of stored rows and a report
+      of rows read.
+    - `public`, `conditional`: Whether the records are published, and whether public facts were read
+      off them.
+    - `paths`, `test_paths`: The files with training records, and those with test records only.
 
-    **Guarantee.** All but `load` follow from public facts: from no cell, and of who owns which row,
-    and which rows are of one person, from no more than counts.
+    **Guarantee.** All fields but `load` follow from public facts: they depend on no cell, and on
+    the owners and persons of rows only through counts.
     """
 
     title: str
@@ -217,12 +217,12 @@ class Counted:
 
     @property
     def rows_per_person(self) -> int | None:
-        """K, where persons are protected."""
+        """K, if persons are protected."""
         return self.division.rows_per_person
 
 
 def count_data(division: Division, dataset: Dataset | Table) -> Counted:
-    """Return the records of a data set, or of a table that was read already."""
+    """Return the counted records of a data set, or of a table already read."""
     names, features = dataset.feature_names, division.features
     if features is not None:
         names = feature_map_named(features, inputs_for(dataset)).names
@@ -240,7 +240,7 @@ def count_data(division: Division, dataset: Dataset | Table) -> Counted:
 
 
 def count_files(division: Division, files: Files) -> Counted:
-    """Return the records of the files of a table."""
+    """Return the counted records of a table's files."""
     facts = DataFacts.of(files.bounds, division.features)
 
     def load(
@@ -275,7 +275,7 @@ def digest_of(file: Path) -> bytes:
 
 @dataclass(frozen=True)
 class Local:
-    """Where this process holds the records of some agents: devices and counts of all agents."""
+    """The devices of a process that holds some agents' records, and the counts of all agents."""
 
     devices: Devices
     counts: tuple[int, ...]
@@ -288,14 +288,13 @@ class DividedData:
 
     - `parts`: Training and test records; the test part of a table may be empty.
     - `owners`: The training rows of each agent.
-    - `features`: The feature map that the rows of the parts went through, if any.
-    - `features_name`: Its name, as in a proposal; a learned centre is not in it.
-    - `held_out`: The rows of each agent that are held out, none of them in `owners`; empty for
-      none.
-    - `persons`: Whose training row each is, and the places of a person; None where records are
+    - `features`: The feature map applied to the rows of the parts, if any.
+    - `features_name`: Its name, as in a proposal, without a learned centre.
+    - `held_out`: The held-out rows of each agent, none of them in `owners`; may be empty.
+    - `persons`: The person of each training row, and the places of a person; None if records are
       protected.
-    - `absent`: Whether each training row has no target, and enters no answer; None for none.
-    - `local`: Set where the rows are those of this process's agents alone (`local_part`).
+    - `absent`: Marks training rows without a target, which enter no answer; None for none.
+    - `local`: Set if the rows are only those of this process's agents (`local_part`).
     - `conditional`: Whether public facts were read off the records.
     """
 
@@ -358,7 +357,7 @@ class DividedData:
 
     @property
     def rows_per_person(self) -> int | None:
-        """K, where persons are protected."""
+        """K, if persons are protected."""
         return None if self.persons is None else self.persons.rows_per_person
 
     @property

@@ -42,11 +42,11 @@ PRIVACY, MODEL, METHOD, NETWORK = "Privacy", "Model", "Method", "Network"
 def option(
     text: str, kind: Any, *, group: str | None = None, shown: str | None = None, **default: Any
 ) -> Any:
-    """Return a field of a request that the command line offers as an option, declared here alone.
+    """Return a field of a request that is also an option of the command line.
 
-    - `text`: A few words for help texts. `kind`: What is typed.
-    - `group`: The panel of the help page; None for the first one, of what most people need.
-    - `shown`: The default in words; that of the field if there is one, else none is shown.
+    - `text`: A short help text. `kind`: The type of the value.
+    - `group`: The panel of the help page; None for the first, with the most common options.
+    - `shown`: The default in words; by default that of the field, if any.
     """
     if shown is None and default.get("default") is not None:
         shown = str(default["default"])
@@ -62,29 +62,35 @@ class NetworkRequest:
       aggregator, and a ring for a method that has none.
     - `walk`: On a relay: "cyclic", a short closed route, or "random", to a neighbour drawn
       uniformly.
-    - `cap`: On a relay: the most answers of an agent, who from then on only passes the token on.
-    - `exchanges`: In gossip: how often the messages of one question are exchanged.
+    - `cap`: On a relay: the largest number of answers of an agent, which then only passes the token
+      on.
+    - `exchanges`: In gossip: the number of message exchanges per question.
     """
 
     network: str | None = option(
-        "Without aggregator: ring, path, star, complete, grid, grid:RxC, erdos-renyi:P, regular:D, "
-        "or a file of edges (.txt, .csv, .edges, .graphml). Sums go along a spanning tree, unless "
-        "--algorithm names gossip or a relay.",
-        str, group=NETWORK, default=None, shown=f"an aggregator; {DEFAULT_NETWORK} for these",
+        "Network in place of an aggregator: ring, path, star, complete, grid, grid:RxC, "
+        "erdos-renyi:P, regular:D, or a file of edges (.txt, .csv, .edges, .graphml). Messages are "
+        "summed along a spanning tree, unless --algorithm is a gossip or relay method.",
+        str, group=NETWORK, default=None,
+        shown=f"an aggregator; {DEFAULT_NETWORK} for gossip and relay methods",
     )  # fmt: skip
     walk: str | None = option(
-        "On a relay: cyclic or random.", str, group=NETWORK, default=None, shown=DEFAULT_WALK
+        "Route of a relay's token: cyclic or random.",
+        str,
+        group=NETWORK,
+        default=None,
+        shown=DEFAULT_WALK,
     )
     cap: int | None = option(
-        "On a relay: the most answers of an agent.", int, group=NETWORK, default=None
+        "Largest number of answers of one agent on a relay.", int, group=NETWORK, default=None
     )
     exchanges: int | None = option(
-        "In gossip: exchanges for each question, at no cost in privacy.",
+        "Message exchanges per question in gossip, at no cost in privacy.",
         int, group=NETWORK, default=None, shown="1",
     )  # fmt: skip
 
     def check(self, name: str, method: Method) -> None:
-        """Raise `InputError` unless the method called `name` has a use for these options."""
+        """Raise `InputError` unless the method called `name` supports these options."""
         refused = {
             None: (
                 (("walk", "cap"), "has no token", "relay"),
@@ -98,7 +104,7 @@ class NetworkRequest:
             if given:
                 suited = ", ".join(other for other, one in METHODS.items() if one.network == kind)
                 raise InputError(
-                    f"{name} {why}, so leave the {given[0]} out; those who take one are {suited}"
+                    f"{name} {why}, so leave the {given[0]} out; methods that take it are {suited}"
                 )
         if self.exchanges is not None:
             checks.at_least("exchanges", self.exchanges, 1)
@@ -110,10 +116,10 @@ class NetworkRequest:
     def connection(
         self, method: Method, agents: int, rounds: int, *, seed: int
     ) -> Connection | None:
-        """Return the connection of this many agents in so many rounds; None with an aggregator.
+        """Return the connection of these agents for these rounds; None with an aggregator.
 
-        A method with an aggregator has one unless a network is named, and a tree on that. `seed` is
-        the public seed of a random walk.
+        A star method has an aggregator unless a network is named, on which it runs along a tree.
+        `seed` is the public seed of a random walk.
         """
         if method.network is None and self.network is None:
             return None
@@ -146,81 +152,90 @@ class NetworkRequest:
 
 
 def methods_text() -> str:
-    """Return the names of the methods, by what they need."""
+    """Return the names of the methods, grouped by requirement."""
     plain = [n for n, m in METHODS.items() if m.network is None and m.structure != "required"]
     networks = [n for n, m in METHODS.items() if m.network is not None]
     structures = [n for n, m in METHODS.items() if m.structure is not None]
     return (
-        f"With an aggregator, or on a --network along a spanning tree: {', '.join(plain)}. On a "
-        f"network by gossip or relay: {', '.join(networks)}. With --structure: "
-        f"{', '.join(structures)}. Or your own: module:Class."
+        f"With an aggregator, or along a spanning tree of --network: {', '.join(plain)}. Gossip "
+        f"and relay methods: {', '.join(networks)}. With --structure: {', '.join(structures)}. "
+        "A method of your own: module:Class."
     )
 
 
 def rounds_text() -> str:
-    """Return how many rounds the methods have by default."""
+    """Return the default number of rounds of the methods."""
     usual = next(iter(METHODS.values())).rounds
     others = (f"; {m.rounds} for {name}" for name, m in METHODS.items() if m.rounds != usual)
-    return f"{usual}{''.join(others)}; on a relay that many sweeps of the agents"
+    return f"{usual}{''.join(others)}; on a relay, as many sweeps over the agents"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """A request for a run. None stands for the default that follows from public facts.
+    """A request for a run. None stands for the default derived from public facts.
 
-    An option that is invalid, as far as that can be checked without facts about the records, is an
-    `InputError`.
+    Raises `InputError` for an invalid option, as far as this can be checked without facts about the
+    records.
 
-    - `loss`: None for the first that suits the targets.
+    - `loss`: None for the default loss of the task.
     - `class_weight`, `prior`: Public weights in (0, 1] by label, or public shares of the labels
-      from which weights follow; see `weights_by_label`. Labels of a data set are "-1" and "1", or
+      that determine the weights; see `weights_by_label`. Labels of a data set are "-1" and "1", or
       "0" to "K-1".
-    - `rows_per_person`, `agents_per_person`: K, if persons are protected, and at how many agents
-      one has rows (`Adjacency`); None for K where records are.
+    - `rows_per_person`, `agents_per_person`: K and M of `Adjacency` if persons are protected; K is
+      None if records are.
     - `clip`: Public bound on the coefficient of a record; None for `clip_for`.
     - `centre`: Whether the first round learns a private centre of the rows
-      (`taciturn.algorithms.Centred`), around which the model is then linear; None where that pays.
-    - `evaluate`: The share of each agent's records, or persons, that is held out and asked about
-      the released model; None for no evaluation.
-    - `methods`: By name, among which `algorithm` is one; `options` are values of its options.
+      (`taciturn.algorithms.Centred`), around which the model is then linear; None: if its noise is
+      small.
+    - `evaluate`: The share of each agent's records, or persons, held out to evaluate the released
+      model; None for no evaluation.
+    - `methods`: The table of methods, which includes `algorithm`; `options` are values of its
+      options.
     """
 
-    epsilon: float = option("Total budget; inf for a run without noise.", float)
-    delta: float = option("Total budget, well below 1/records. None with --epsilon inf.", float)
+    epsilon: float = option("Total epsilon; inf for a run without noise.", float)
+    delta: float = option(
+        "Total delta; choose at most 1/(10 x records). Not needed with --epsilon inf.", float
+    )
     rounds: int | None = option("Number of rounds.", int, default=None, shown=rounds_text())
     observer: str | Observer = option(
-        "messages: every link is read; sum: only the sum over all agents, by masks in a study and "
-        "by assumption elsewhere.",
+        "messages: the adversary observes every message; sum: only the sum over all agents, by "
+        "secure aggregation in a study and by assumption elsewhere.",
         str, group=PRIVACY, default="messages",
     )  # fmt: skip
-    relation: str = option("replace_one or zero_out.", str, group=PRIVACY, default="replace_one")
+    relation: str = option(
+        "Neighbouring relation: replace_one or zero_out.",
+        str, group=PRIVACY, default="replace_one",
+    )  # fmt: skip
     rows_per_person: int | None = option(
-        "To protect persons: the most rows that count per person. Public.",
+        "Protect persons: the largest number of rows used of each. Public.",
         int, group=PRIVACY, default=None,
     )  # fmt: skip
     agents_per_person: int = option(
-        "The most agents with rows of one person. Public.", int, group=PRIVACY, default=1
-    )
+        "Largest number of agents that hold rows of one person. Public.",
+        int, group=PRIVACY, default=1,
+    )  # fmt: skip
     evaluate: float | None = option(
         "Share of each agent's records, or persons, held out to score the model.",
         float, default=None,
     )  # fmt: skip
     clip: float | None = option(
-        "Bound on a record's coefficient.", float, group=PRIVACY, default=None, shown="by the loss"
-    )
+        "Clipping bound on a record's loss derivative.",
+        float, group=PRIVACY, default=None, shown="from the loss",
+    )  # fmt: skip
     centre: bool | None = option(
         "Learn a private centre of the rows first.",
-        bool, group=MODEL, default=False, shown="where that pays",
+        bool, group=MODEL, default=False, shown="where its noise is small",
     )  # fmt: skip
     loss: Named | None = option(
-        f"{usage(LOSSES)}.", str, group=MODEL, default=None, shown="by the target"
+        f"{usage(LOSSES)}.", str, group=MODEL, default=None, shown="from the target"
     )
     class_weight: Mapping[str, float] | None = option(
-        "LABEL=WEIGHT, public, in (0, 1]; may be repeated.",
+        "LABEL=WEIGHT: public weight of a class, in (0, 1]; may be repeated.",
         list[str], group=MODEL, default=None, shown="1",
     )  # fmt: skip
     prior: Mapping[str, float] | None = option(
-        "LABEL=SHARE, public, for each label: weights that give all labels equal total weight.",
+        "LABEL=SHARE, for every class: its public share; classes then count equally.",
         list[str], group=MODEL, default=None,
     )  # fmt: skip
     regulariser: Named = option(
@@ -229,7 +244,7 @@ class Request:
     constraint: Named = option(f"{usage(CONSTRAINTS)}.", str, group=MODEL, default=NONE)
     algorithm: str = option(methods_text(), str, group=METHOD, default="noisy-gradient")
     split_seed: int = option(
-        "Seed of the split of published data; with --seed also of the owners.",
+        "Seed of the train/test split of published data and, with --seed, of the division.",
         int, group=METHOD, default=0,
     )  # fmt: skip
     options: Mapping[str, Value] = field(default_factory=dict)
@@ -267,7 +282,7 @@ class Request:
 
     @property
     def budget(self) -> Budget:
-        """The terms; the unit is a person if the rows of one are given, else a record."""
+        """The terms; the unit is a person if `rows_per_person` is given, else a record."""
         observer = self.observer
         if isinstance(observer, str):
             observer = observer_named(observer)
@@ -283,7 +298,7 @@ class Request:
         )
 
     def rounds_among(self, agents: int) -> int:
-        """Return the number of rounds: as requested, or the method's default."""
+        """Return the requested number of rounds, or the method's default."""
         if self.rounds is not None:
             return self.rounds
         return algorithms.rounds_by_default(self.method, agents, self.options)
@@ -300,7 +315,7 @@ class Request:
 
 
 def default_of(option: str) -> Any:
-    """Return the default of a field of `Request`, for interfaces that have one of that name."""
+    """Return the default of a field of `Request`, for interfaces with a parameter of that name."""
     return next(one.default for one in fields(Request) if one.name == option)
 
 
@@ -311,8 +326,8 @@ class StructureRequest:
     - `structure`: "lasso": weight |x|_1. "fused-lasso": weight (sum over edges |x_i - x_j| +
       |x|_1). "generalized-lasso": weight |A x|_1. None for no structure.
     - `weights`: "l1:W", or "elastic:W1,W2" for a ridge W2 besides; None for "l1:1e-4".
-    - `graph`: A CSV file, which is public: edges, or the rows of A. Without, neighbouring columns
-      are joined in a chain.
+    - `graph`: A public CSV file: edges, or the rows of A. By default neighbouring columns are
+      joined in a chain.
     """
 
     structure: str | None = option(
@@ -320,7 +335,7 @@ class StructureRequest:
     )
     weights: Named | None = None
     graph: str | None = option(
-        "CSV, public: edges of fused-lasso, A of generalized-lasso.",
+        "Public CSV file: the edges of fused-lasso, the matrix A of generalized-lasso.",
         Path, group=MODEL, default=None,
     )  # fmt: skip
 
@@ -389,8 +404,8 @@ def propose(
 ) -> Proposal:
     """Return the proposal of a request, with every default from public facts alone.
 
-    - `counts`: Records of each agent, with those that are to be held out for an evaluation.
-    - `dealt`: Whether records have no owners and are dealt to several agents at random.
+    - `counts`: Records of each agent, including those to be held out for an evaluation.
+    - `dealt`: Whether records without owners are dealt to several agents at random.
     """
     if request.centre is None:
         return _around_a_centre_that_pays(
@@ -439,8 +454,8 @@ def _around_a_centre_that_pays(
 ) -> Proposal:
     """Return the proposal with a private centre if it is known to pay, else the one without.
 
-    A row around a centre has the same norm wherever the record is, which a class may not depend on
-    but a number does; and what regulariser, constraint or structure say is about the columns.
+    A row around a centre has the same norm for every record, which suits classes but not numbers;
+    and regulariser, constraint and structure refer to the original columns.
     """
     without = proposed(replace(request, centre=False))
     plain = request.regulariser in (NONE, DEFAULT_REGULARISER) and request.constraint == NONE
@@ -450,13 +465,13 @@ def _around_a_centre_that_pays(
     try:
         centred = proposed(replace(request, centre=True))
         share = noise_of_centre(centred, centred.plan(request.methods))
-    except InputError:  # a method that cannot, or a single round
+    except InputError:  # the method does not support one, or there is a single round
         return without
     return centred if share <= algorithms.MOST_NOISE else without
 
 
 def noise_of_centre(proposal: Proposal, plan: Plan) -> float:
-    """Return how far noise moves the centre of a plan, as a share of the norm of a row."""
+    """Return the noise of a plan's centre relative to the norm of a row."""
     scales = plan.ledger.scale[:, 0, 0]
     columns, norm = proposal.data.coordinates, proposal.data.row_norm
     return algorithms.noise_share(scales, columns=columns, record_norm=norm)

@@ -1,7 +1,7 @@
 """One private training run, from a proposal to its model, certificate, metrics and model file.
 
-Model, certificate and trace are handed over before anything else is computed. What follows may
-fail without losing them.
+Model, certificate and trace are released before anything else is computed, so a later failure does
+not lose them.
 """
 
 from __future__ import annotations
@@ -69,11 +69,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Attempts:
-    """Steps after a release, and a line for each that failed: what was released stands.
+    """Steps after a release, with a line for each that failed; the release remains valid.
 
-    - `report`: Called with each line as it comes; None for nobody.
-    - `failures`: Those of steps that read no private record but through the door, for the report.
-    - `private`: Those of other steps: that they failed may follow from records, without noise.
+    - `report`: Called with each line; None for no report.
+    - `failures`: Lines of steps that read private records only through the door, for the report.
+    - `private`: Lines of other steps, whose failure may depend on records, without noise.
     """
 
     report: Callable[[str], None] | None = None
@@ -83,7 +83,7 @@ class Attempts:
     def attempt(
         self, what: str, step: Callable[[], T], otherwise: T, *, private: bool = False
     ) -> T:
-        """Return what a step returns, or `otherwise` if it raises; an interrupt passes."""
+        """Return the result of a step, or `otherwise` if it raises; an interrupt propagates."""
         try:
             return step()
         except Exception as error:
@@ -97,25 +97,25 @@ class Attempts:
 
 @dataclass(frozen=True, repr=False)
 class Training:
-    """A finished training run, or what it has released so far.
+    """A finished training run, or its released part so far.
 
-    - `features`: The feature map that the model is linear in, if any.
-    - `plan`: With the certificate of the run by itself.
+    - `features`: The feature map of the linear model, if any.
+    - `plan`: The plan, with the certificate of the run alone.
     - `models`: The trace: the released model after every round, `(T, ...)`.
-    - `metrics`: Those on training records are computed for published data sets, and on request.
+    - `metrics`: On training records only for published data sets, or on request.
     - `curves`: `test_error` and `test_loss` of the released model after every round, `(T,)` each;
-      empty where there are no test records.
-    - `nonprivate`: The optimum of the same records without privacy; None if it was not computed.
+      empty without test records.
+    - `nonprivate`: The non-private optimum on the same records; None if it was not computed.
     - `seconds`: Wall time of planning, running and measuring, without the non-private optimum.
-    - `warnings`: Those known before a record was read.
-    - `charged`: Where the run was charged; None if nowhere.
-    - `failures`: A line for each later step that failed; what it would have given is missing.
-    - `private_failures`: Such lines of steps that read private records without noise: not for
+    - `warnings`: Warnings known before a record was read.
+    - `charged`: The charge to an account; None if there is none.
+    - `failures`: A line for each later step that failed, whose result is missing.
+    - `private_failures`: Such lines for steps that read private records without noise: not for
       publication.
     - `covering`: The certificate of training and evaluation together, known before either; None
       without an evaluation.
-    - `evaluation`: What held-out records were asked; None if nothing was, or it failed.
-    - `choice`: The certificate of all trainings that this one was picked from, and of the choice;
+    - `evaluation`: The private evaluation; None if there was none, or it failed.
+    - `choice`: The certificate of all trainings among which this one was chosen, and of the choice;
       None if it was the only one.
     """
 
@@ -139,23 +139,23 @@ class Training:
 
     @property
     def certificate(self) -> Certificate:
-        """The certificate of everything: conditions, evaluation or choice, the stamp of a seed."""
-        # an evaluation that failed may have answered: it is covered all the same
+        """The full certificate: with conditions, evaluation or choice, and the stamp of a seed."""
+        # an evaluation that failed may have answered, so it is covered too
         return self.choice or self.covering or self.plan.certificate
 
     @property
     def private_score(self) -> PrivateScore | None:
-        """How good the model is, by noised counts of held-out records; None without any."""
+        """The score of the model from noised counts of held-out records; None without any."""
         return None if self.evaluation is None else self.evaluation.score
 
     @property
     def assessment(self) -> Assessment | None:
-        """How well the model does on the test records; None where that may not be shown."""
+        """The performance on the test records; None if it may not be shown."""
         return self.metrics.assessment if self.shows_test else None
 
     @property
     def all_warnings(self) -> tuple[str, ...]:
-        """The warnings, and those about the test records where these may be shown."""
+        """The warnings, including those about the test records if these may be shown."""
         return (*self.warnings, *(() if self.assessment is None else self.assessment.warnings))
 
     @property
@@ -179,19 +179,19 @@ class Training:
         )
 
     def to_frame(self) -> pd.DataFrame:
-        """Return test error and test loss after every round, one row a round.
+        """Return test error and test loss after every round, one row per round.
 
-        Without columns where the test records are not public, or there are none.
+        There are no columns if the test records are not public, or there are none.
         """
         index = pd.RangeIndex(1, self.plan.rounds + 1, name="round")
         return pd.DataFrame(self.curves if self.shows_test else {}, index=index)
 
 
 def released(training: Training) -> models.Model:
-    """Return the model of a training: of a table in its units, of a data set as it is loaded.
+    """Return the model of a training: for a table in its units, for a data set as loaded.
 
-    **Guarantee.** Post-processing of the released weights by public facts, and what is shown of
-    test records that are public.
+    **Guarantee.** Post-processing of the released weights by public facts, with figures on public
+    test records.
     """
     dataset, proposal, features = training.dataset, training.proposal, training.features
     assessment, score = training.assessment, training.private_score
@@ -218,7 +218,7 @@ def table_model_terms(
 ) -> tuple[models.Term, ...]:
     """Return the terms of released weights of a proposal for a table, in the user's units.
 
-    `features` is the map that the weights are linear in, with a centre that the run released.
+    `features` is the feature map of the weights, with a centre that the run released.
     """
     if proposal.data.table is None:
         raise InputError("the proposal is for no table, so its model has no columns; name a table")
@@ -239,12 +239,12 @@ def model_of(
 ) -> models.Model:
     """Return a released model with its certificate, of the data set or file called `data`.
 
-    `measured` are `assessment` and `private_score` as plain values, where there are any.
+    `measured`: `assessment` and `private_score` as plain values, if any.
     """
     table = proposal.data.table
     bounds = None if table is None else table.bounds
     centre = tuple(features.centre.tolist()) if isinstance(features, CentredRows) else None
-    document = document_of(certificate)  # its figures can be computed from the file alone
+    document = document_of(certificate)  # the file suffices to recompute its figures
     return models.Model(
         data=data,
         task=proposal.data.task,
@@ -281,38 +281,37 @@ def train(  # noqa: PLR0913 - what is run, who pays, and who is shown what
     processes: Processes | None = None,
     trace: bool = True,
 ) -> Training:
-    """Return the training that a proposal describes, on the records it was written for.
+    """Run the training that a proposal describes, on the records it was written for.
 
-    Count, propose, charge, read, run, release: the plan is derived from the proposal, whose facts
-    and counts are compared with those of the records; the account is charged; the records are read,
-    and behind a door that the plan opens; what was released is handed over; then the held-out
-    records are asked, and metrics computed.
+    The plan is derived from the proposal, whose facts and counts are compared with those of the
+    records; the account is charged; the records are read and put behind a door, which the plan
+    opens; the model is released; then the held-out records are queried and metrics computed.
 
-    - `data`: Records that are counted, or were read already.
-    - `reference`: Whether to compute the non-private optimum of the same records too, where the
-      data set is published or oracle metrics are asked for.
-    - `oracle`: Whether to compute metrics on private records: without noise, outside the
-      certificate. Those on published data sets are always computed.
-    - `seed`: Of the noise; None for the operating system's entropy. With a seed the certificate
-      says "reproduction, not private".
-    - `report`, `reading`: Called with the number of finished rounds; and with the numbers of rows
-      that were read and of all.
+    - `data`: Records that were counted, or already read.
+    - `reference`: Whether to compute the non-private optimum on the same records too, if the data
+      set is published or `oracle` is set.
+    - `oracle`: Whether to compute metrics on private records, without noise and outside the
+      certificate. Metrics on published data sets are always computed.
+    - `seed`: Seed of the noise; None for the operating system's entropy. With a seed the
+      certificate states "reproduction, not private".
+    - `report`, `reading`: Called with the number of finished rounds, and with the number of rows
+      read and the total.
     - `warn`: Called with each warning before a record is read, and with a line for each later step
       that failed.
     - `started`: Called once the records are read.
-    - `account`: What the run is charged to; None charges it nowhere.
-    - `release`: Called with the training, without metrics or evaluation, once its account is closed
-      and before anything else is computed. In the first process alone.
-    - `processes`: Several, which share the agents: all call this together, the first one alone with
-      an account, and each keeps the records of its agents, by the draw of the first. The curves are
-      computed there.
+    - `account`: The account to charge; None for no charge.
+    - `release`: Called in the first process with the training, without metrics or evaluation, after
+      its account is closed and before anything else is computed.
+    - `processes`: Several processes that share the agents: all call this function, only the first
+      with an account, and each keeps the records of its agents, by the draw of the first. The first
+      one computes the curves.
     - `trace`: Whether to keep the model after each round.
 
-    **Guarantee.** No cell is read before the charge is on the disk, and the charge stays, whatever
-    the cells turn out to be. After the run, a private table's records are read by its evaluation,
-    through the door, and by nothing else unless `oracle`. Once the run has ended, no error of a
-    later step is raised: `failures` has its line. The certificate covers an evaluation from the
-    start, and so also one that answered and then failed.
+    **Guarantee.** No cell is read before the charge is on disk, and the charge stays, whatever the
+    cells are. After the run, only the evaluation reads a private table's records, through the door,
+    unless `oracle` is set. After the run, errors of later steps are not raised but listed in
+    `failures`. The certificate covers an evaluation from the start, even one that answered and then
+    failed.
     """
     check_data(data, proposal)
     if reference and not (oracle or data.public):
@@ -376,7 +375,7 @@ def train(  # noqa: PLR0913 - what is run, who pays, and who is shown what
 
 
 def _devices(data: Counted | DividedData, plan: Plan, processes: Processes) -> Devices | None:
-    """Return the devices that the agents are divided among, checked; None for one."""
+    """Return the checked devices that share the agents; None for a single device."""
     devices = None if processes.count == 1 else Devices()
     if isinstance(data, DividedData) and data.local is not None:
         devices = data.local.devices
@@ -403,7 +402,7 @@ def _payment(
     plan: Plan,
     seed: int | None,
 ) -> AbstractContextManager[Reservation | None]:
-    """Return the context in which a training is paid for, with its evaluation.
+    """Return the context in which a training is charged, with its evaluation.
 
     `InputError` if the account cannot hold it: see `check_covered` and `check_chargeable`.
     """
@@ -427,7 +426,7 @@ def read(
     processes: Processes,
     reading: Report | None,
 ) -> DividedData:
-    """Return the records, read and divided; the first process comes here once it has paid."""
+    """Return the records, read and divided; the first process arrives here after its charge."""
     processes.agree({"account": "charged"})
     draw = processes.share_draw(Draw.for_noise(seed, proposal.split_seed))
     precision = storage_precision(proposal, tests=bool(data.test_paths))
@@ -446,18 +445,18 @@ def _training_of(
     warnings: tuple[str, ...],
     began: float,
 ) -> Training:
-    """Return what a run released; of `data` nothing but public facts is read.
+    """Return the released training of a run; only public facts of `data` are read.
 
     `last` is the plan of the evaluation, if there is one.
     """
     features, algorithm = data.features, finished.plan.program.algorithm
     if proposal.centre:
         public = finished.trace.publics
-        if isinstance(algorithm, Centred):  # else what its process says of it
+        if isinstance(algorithm, Centred):  # else as stated by the method's process
             public = jax.tree.map(lambda leaf: np.asarray(leaf)[-1], public)
             public = jax.jit(Centred.centre)(algorithm, public)
         centre = np.asarray(public, np.float64)
-        # without the place of the constant
+        # without the entry of the constant
         features = CentredRows(inputs_for(data.dataset), features, centre[:-1])
     stated = (*data.dataset.conditions, *proposal.conditions)
     conditional = proposal.conditional or data.conditional
@@ -494,13 +493,13 @@ def _measured(  # noqa: PLR0913 - a release, its records, and what is computed o
     oracle: bool,
     curves: bool,
 ) -> Training:
-    """Return a training with its evaluation and metrics; what fails has a line in `attempts`.
+    """Return a training with its evaluation and metrics; failures have a line in `attempts`.
 
-    `shards` were trained on, records of the origin `trained_on`; they are None around a centre,
-    where they are packed again if need be. `curves` says whether this process computes them.
+    `shards` were trained on and have the origin `trained_on`; they are None around a centre, where
+    they are packed again if needed. `curves`: whether this process computes the curves.
 
-    **Guarantee.** Training records are read, without noise, only where the data set is published or
-    oracle metrics are asked for; held-out records through the door of their one question.
+    **Guarantee.** Training records are read, without noise, only if the data set is published or
+    oracle metrics are requested; held-out records only through the door of their one question.
     """
     began, proposal, model = time.perf_counter(), training.proposal, training.model
     problem, public = proposal.problem, data.dataset.public
@@ -511,7 +510,7 @@ def _measured(  # noqa: PLR0913 - a release, its records, and what is computed o
         return replace(training, **found, seconds=seconds)
 
     if proposal.centre:
-        if not (opened or proposal.asks):  # test rows alone
+        if not (opened or proposal.asks):  # only test rows are needed
             data = _without_training_rows(data)
         assert isinstance(training.features, CentredRows)
         place = partial(data.around, training.features.centre)
@@ -554,7 +553,7 @@ def _evaluate(
     trained_on: Origin | None,
     seed: int | None,
 ) -> Evaluated | None:
-    """Return what held-out records say of a model that was released; None where that failed."""
+    """Return the evaluation of a released model on held-out records; None if it failed."""
     proposal = training.proposal
     answered = attempts.attempt(
         "the private evaluation",
@@ -597,7 +596,7 @@ def train_on(
     seed: int | None = None,
     features: str | None = None,
 ) -> Training:
-    """Return the training that a request asks for; the rest is as for `train` and `Division`."""
+    """Run the training that a request describes; otherwise as for `train` and `Division`."""
     division = Division.of_request(request, agents, features=features)
     data = count_data(division, dataset)
     proposal = proposal_for(data, request, StructureRequest())
@@ -605,7 +604,7 @@ def train_on(
 
 
 def warnings_of(proposal: Proposal) -> tuple[str, ...]:
-    """Return the warnings that a proposal deserves: about delta and bounds."""
+    """Return the warnings about a proposal's delta and bounds."""
     unit = "persons" if proposal.budget.unit == "person" else "records"
     units = proposal.records // (proposal.budget.rows_per_person or 1)
     filled_in = (
@@ -617,6 +616,6 @@ def warnings_of(proposal: Proposal) -> tuple[str, ...]:
 
 
 def give_back() -> None:
-    """Return free memory to the system, where glibc can: a compilation leaves some 60 MB."""
+    """Return free memory to the system, if glibc can: a compilation leaves some 60 MB."""
     with suppress(AttributeError, OSError, TypeError):
         ctypes.CDLL(None).malloc_trim(0)

@@ -1,4 +1,4 @@
-"""A private choice among trainings: candidates share a budget, and held-out records pick one."""
+"""A private choice among trainings that share a budget, made on held-out records."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ from taciturn.training.training import Training, train
 from taciturn.typing import HostArray
 
 FEWEST, MOST_CANDIDATES = 2, 32
-# of a candidate's mu: what joining their ledgers may round up
+# share of a candidate's mu reserved for the rounding of the joint ledger
 _MARGIN = 1e-5
 _SURE, _DRAWS = 0.95, 4000
 
 
 class Candidate(Part):
-    """A candidate: what it is called, and its training at its share of the budget."""
+    """A candidate: its name, and its training at its share of the budget."""
 
     name: str
     proposal: Proposal
@@ -64,12 +64,11 @@ class Candidate(Part):
 class TuneProposal(Document):
     """Everything public about a choice among trainings: frozen, checked, and data only.
 
-    All candidates are trained on the same records. Others, which are held out of all trainings,
-    say which candidate is best (`choose`).
+    All candidates are trained on the same records. Other records, held out of all trainings,
+    determine the choice (`choose`).
 
-    Candidates are trained in their order, and of several that are chosen equally often the first
-    wins. They may differ in features, problem, method and rounds, and in nothing else. The budget
-    is that of trainings and choice together.
+    Candidates are trained in order, and ties are resolved for the first. They may differ only in
+    features, problem, method and rounds. The budget covers trainings and choice together.
     """
 
     FORMAT: ClassVar[str] = "taciturn.tune"
@@ -97,7 +96,7 @@ class TuneProposal(Document):
         for candidate in self.candidates:
             self._check(candidate.proposal)
         if self.evaluation.asked:
-            raise InputError("the records that choose are asked nothing else; say so")
+            raise InputError("held-out records that choose are not evaluated; set asked to false")
         first = self.candidates[0].proposal
         first.question  # noqa: B018 - checked
         self.evaluation.check_share(first.counts, self.budget.rows_per_person)
@@ -132,7 +131,7 @@ class TuneProposal(Document):
 
     @property
     def units_held_out(self) -> tuple[int, ...]:
-        """How many records or persons of each agent choose."""
+        """The number of each agent's records or persons that choose."""
         rows = self.budget.rows_per_person or 1
         return tuple(count // rows for count in self.evaluation.counts)
 
@@ -147,12 +146,12 @@ def propose_choice(
 ) -> TuneProposal:
     r"""Return the proposal of a choice among named requests on the same terms.
 
-    Of k candidates each is proposed at mu / sqrt(k), mu that of the whole budget: all together then
+    Each of k candidates is proposed at mu / sqrt(k), mu that of the whole budget: together they
     have mu (`taciturn.kernel.privacy.compose`). The facts are those with each candidate's features;
     the rest is as for `taciturn.training.propose`.
 
     - `requests`: A name for each candidate, and its request with the whole budget.
-    - `share`: Of each agent's records or persons, to choose by.
+    - `share`: The share of each agent's records or persons held out for the choice.
     """
     if len(requests) < FEWEST:
         raise InputError(f"there are {len(requests)} candidates; give at least {FEWEST}")
@@ -173,10 +172,10 @@ def propose_choice(
 
 @dataclass(frozen=True, eq=False)
 class TunePlan:
-    """What a choice among trainings will do and cost.
+    """The plan and cost of a choice among trainings.
 
     The rate is that of every agent's choice (`taciturn.kernel.noise.exponential_choice`);
-    certificate, charge and purpose are of all trainings, in order, and the choice together.
+    certificate, charge and purpose cover all trainings, in order, and the choice.
     """
 
     plans: tuple[Plan, ...]
@@ -189,28 +188,28 @@ class TunePlan:
 def plan_choice(proposal: TuneProposal) -> TunePlan:
     r"""Return the plan of a choice, derived from its proposal alone.
 
-    An `InputError` if there is no plan for a candidate, or its answers have no mu; a `PrivacyError`
-    if all together would cost more than the budget.
+    Raises `InputError` if there is no plan for a candidate, or its answers have no mu;
+    `PrivacyError` if the total would exceed the budget.
 
-    **Guarantee.** A record is trained on or chooses, by a secret draw that all candidates share
-    (`taciturn.kernel.records.hold_out`).
+    **Guarantee.** A record is either trained on or chooses, by a secret draw common to all
+    candidates (`taciturn.kernel.records.hold_out`).
 
-    *Trained on.* All k candidates ask it, and everything that it answers may be seen, also of
-    those that are not picked: legs on one part (`taciturn.kernel.privacy.compose`), and the choice,
-    made by others, is post-processing.
+    *Trained on.* All k candidates query it, and all answers may be observed, including those of
+    candidates not chosen: legs on one part (`taciturn.kernel.privacy.compose`). The choice, made by
+    other records, depends on it only through these answers.
 
-    *Chooses.* All that the trainings let an observer see has the same law with any other record in
-    its place. Given it, the record's agent makes one choice: a number of errors, a sum of terms in
-    [0, 1], one for each of its records or persons, by candidate. That is `mu_of_choice` at its
-    rate, which is made at most the mu of the agent with the least in the trainings.
+    *Chooses.* The observer's view of the trainings has the same law with any other record in its
+    place. Given that view, the record's agent makes one choice, from the error count of each
+    candidate, a sum of terms in [0, 1], one per record or person. It costs `mu_of_choice` at its
+    rate, which is set so that this is at most the least mu of an agent in the trainings.
 
-    So both together cost the larger of the two (`taciturn.kernel.privacy.compose`), which is that
-    of the trainings. Theorems on private tuning with a random number of trainings (Papernot
-    and Steinke 2022; Koskela, Redberg and Wang 2024) need those that are not picked to stay hidden.
-    Here every message may be read, so they do not apply.
+    So the total is the larger of the two (`taciturn.kernel.privacy.compose`), that of the
+    trainings. Theorems on private tuning with a random number of trainings (Papernot and Steinke
+    2022; Koskela, Redberg and Wang 2024) require that trainings not chosen stay hidden. Here every
+    message may be observed, so they do not apply.
     """
     terms = proposal.budget.terms
-    for candidate in proposal.candidates:  # before noise is computed for them
+    for candidate in proposal.candidates:  # before their noise is computed
         _, oracles = candidate.proposal.composition()
         if not all(oracle.sampling.rate == 1 and oracle.noise.adds for oracle in oracles):
             raise InputError(
@@ -229,7 +228,7 @@ def plan_choice(proposal: TuneProposal) -> TunePlan:
     sizes = privacy.compose(trainings, terms).certificate().per_agent_mu
     assert sizes is not None
     if not min(sizes) > 0:
-        raise InputError("an agent is never asked, so that it could not pay for a choice; ask all")
+        raise InputError("an agent is never queried, so its choice has no budget; query all agents")
     rate = rate_of_choice(min(sizes), terms.adjacency.relation)
     composition = privacy.compose((*trainings, privacy.ChoiceLeg("held out", rate)), terms)
     certificate = composition.certificate()
@@ -252,16 +251,16 @@ def plan_choice(proposal: TuneProposal) -> TunePlan:
 
 @dataclass(frozen=True)
 class Price:
-    """What picking costs.
+    """The price of a choice.
 
-    - `noise`: How much more each candidate has than if it were trained by itself: sqrt(k).
-    - `multipliers`: Noise over sensitivity of each candidate's answers.
-    - `risks`: What theory estimates of each one's excess risk; None where it does not.
-    - `alone`: The same for the default, trained by itself on all records with the whole budget.
-    - `chooses`, `trained`: How many records, or persons, choose, and are trained on.
-    - `gap`: The share of errors by which a candidate must be better than all others to be picked in
-      19 of 20 choices; None if no gap is enough. It counts the noise of the choice alone, and not
-      which records happen to be held out.
+    - `noise`: The noise of each candidate relative to that of a single training: sqrt(k).
+    - `multipliers`: Noise scale / sensitivity of each candidate's answers.
+    - `risks`: The theoretical estimate of each candidate's excess risk, or None.
+    - `alone`: The same for the default, trained alone on all records with the whole budget.
+    - `chooses`, `trained`: The numbers of records, or persons, that choose and that are trained on.
+    - `gap`: The lead in error rate over all others with which a candidate is chosen with
+      probability 0.95; None if no lead suffices. It accounts for the noise of the choice, not for
+      the sampling of the held-out records.
     """
 
     candidates: int
@@ -286,26 +285,26 @@ class Price:
             )
         ]
         resolution = (
-            f"The noise of the choice hides which candidate is best: {self.chooses:,} held out "
-            "are too few for this budget"
+            f"The noise of the choice hides the best candidate: {self.chooses:,} held out are too "
+            "few for this budget"
         )
         if self.gap is not None:
             resolution = (
-                f"{self.chooses:,} are held out to choose: a candidate that is better than all "
-                f"others by {self.gap:.2%} is picked in 19 of 20 choices; smaller differences are "
-                "left to chance"
+                f"{self.chooses:,} are held out for the choice: a candidate that leads all others "
+                f"by {self.gap:.2%} is chosen with probability 0.95; smaller differences are not "
+                "resolved"
             )
         return [
-            f"{self.candidates} candidates share the budget, so that each has {self.noise:.3g} "
-            "times the noise that it would have by itself:",
+            f"{self.candidates} candidates share the budget, so each has {self.noise:.3g} times "
+            "the noise of a single training:",
             *rows,
-            f"  the default by itself, at the whole budget{estimates[-1] or ': no estimate'}",
+            f"  the default alone, at the whole budget{estimates[-1] or ': no estimate'}",
             resolution,
         ]
 
 
 def price_of(proposal: TuneProposal, plan: TunePlan, default: Proposal | None) -> Price:
-    """Return what picking costs beside training `default` alone, before a record is read."""
+    """Return the price of a choice, and the estimate for `default` alone; no record is read."""
     proposals = [candidate.proposal for candidate in proposal.candidates]
     forecasts = [known_forecast(*pair) for pair in zip(proposals, plan.plans, strict=True)]
     alone = None
@@ -329,7 +328,7 @@ def price_of(proposal: TuneProposal, plan: TunePlan, default: Proposal | None) -
 def _gap_of(units: tuple[int, ...], candidates: int, rate: float) -> float | None:
     """Return the least gap at which a candidate wins in 19 of 20 choices, all others being equal.
 
-    Computed from as many made choices with a fixed seed, to a thousandth of a gap of 1.
+    It is estimated from simulated choices with a fixed seed, to a relative accuracy of 1e-3.
     """
     low, high = 0.0, 1.0
     if _wins(high, units, candidates, rate) < _SURE:
@@ -342,13 +341,13 @@ def _gap_of(units: tuple[int, ...], candidates: int, rate: float) -> float | Non
 
 
 def _wins(gap: float, units: tuple[int, ...], candidates: int, rate: float) -> float:
-    """Return how often the last candidate wins that is better by the gap at every agent."""
+    """Return the frequency of wins of the last candidate, which leads by the gap at every agent."""
     some = np.array([count for count in units if count], np.float64)
     draw_of_others = np.random.default_rng(1)
     draw = np.random.default_rng(0).random((_DRAWS, len(some)))
-    each = np.exp(-rate * gap * some)  # of one of the others, over that of the best
+    each = np.exp(-rate * gap * some)  # odds of another candidate against the best
     best = 1 / (1 + (candidates - 1) * each)
-    # another one is as likely as the next, wherever the draw falls above `best`
+    # if the draw is above `best`, all other candidates are equally likely
     rest = draw_of_others.integers(0, candidates - 1, draw.shape)
     picks = np.where(draw < best, candidates - 1, rest)
     votes = np.zeros((_DRAWS, candidates))
@@ -358,11 +357,12 @@ def _wins(gap: float, units: tuple[int, ...], candidates: int, rate: float) -> f
 
 @dataclass(frozen=True, eq=False)
 class Tuned:
-    """A choice among trainings, with its price if that was computed.
+    """The result of a choice among trainings, with its price if that was computed.
 
-    - `training`: Of the candidate that was picked, under the certificate of everything together.
-    - `picked`: The number of that candidate.
-    - `picks`: The candidate that each agent with held-out records picked.
+    - `training`: That of the chosen candidate, under the certificate of all trainings and the
+      choice.
+    - `picked`: The index of that candidate.
+    - `picks`: The vote of each agent with held-out records.
     """
 
     proposal: TuneProposal
@@ -383,7 +383,7 @@ class Tuned:
         return tuple(candidate.name for candidate in self.proposal.candidates)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what was chosen among what, as JSON-safe values."""
+        """Return candidates and choice as JSON-safe values."""
         return {
             "candidates": self.names,
             "picked": self.names[self.picked],
@@ -405,19 +405,20 @@ def tune(  # noqa: PLR0913 - what is chosen from, on what, and who pays
     report: Callable[[int], None] | None = None,
     release: Callable[[int, Training], None] | None = None,
 ) -> Tuned:
-    """Return the training that held-out records pick, with the price, and what all of it cost.
+    """Train all candidates and return the one chosen on held-out records, with price and charge.
 
-    A `TaciturnError` if no candidate can be picked, although all are trained, charged and released.
+    Raises `TaciturnError` if the choice fails, although all are trained, charged and released.
 
-    - `seed`: Of all noise; None for the operating system's entropy. With one it is a reproduction.
+    - `seed`: Seed of all noise; None for the operating system's entropy. With a seed this is a
+      reproduction.
     - `account`: Charged once for everything, before a record is read.
-    - `report`: Called with the number of trainings that are finished.
-    - `release`: Called with the number of each candidate, from 0, and its training as soon as its
-      run has ended, under the certificate of everything.
+    - `report`: Called with the number of finished trainings.
+    - `release`: Called with the index of each candidate and its training as soon as its run has
+      ended, under the certificate of all trainings and the choice.
 
-    **Guarantee.** That of `plan_choice`: all candidates are trained on the rows that are kept, the
-    rows that are held out are read once, for the choice, and what is released is a function of the
-    trainings' messages and the picks.
+    **Guarantee.** As for `plan_choice`: all candidates are trained on the kept rows, the held-out
+    rows are read once, for the choice, and the release is a function of the trainings' messages and
+    the votes.
     """
     plan = plan_choice(proposal)
     payment: AbstractContextManager[Reservation | None] = nullcontext()
@@ -433,7 +434,7 @@ def tune(  # noqa: PLR0913 - what is chosen from, on what, and who pays
         trainings: list[Training] = []
         for number, candidate in enumerate(proposal.candidates):
             one, each, kept = candidate.proposal, seed, None
-            if seed is not None:  # noise that is drawn twice is none
+            if seed is not None:  # noise that is drawn twice cancels
                 each = int(np.random.SeedSequence([seed, number]).generate_state(1)[0])
             if release is not None:
                 kept = partial(_release, release, number, tuple(trainings), plan)
@@ -483,7 +484,7 @@ def _release(
     plan: TunePlan,
     training: Training,
 ) -> None:
-    """Hand over a candidate that was trained after others."""
+    """Release a candidate that was trained after others."""
     release(number, _certified((*earlier, training), len(earlier), plan, None))
 
 
@@ -494,7 +495,7 @@ def _pick(
     rate: float,
     seed: int | None,
 ) -> tuple[tuple[int, ...], int]:
-    """Return what each agent with held-out records picks, and what all of them pick."""
+    """Return the vote of each agent with held-out records, and the winner."""
     stream = Stream.fresh()
     if seed is not None:
         stream = Stream(hashlib.sha256(f"taciturn.tune {seed}".encode()).digest())
@@ -515,10 +516,10 @@ def _pick(
 def _certified(
     trainings: Sequence[Training], best: int, plan: TunePlan, charged: Charged | None
 ) -> Training:
-    """Return the training that was picked with the certificate of everything.
+    """Return the chosen training with the certificate of all trainings and the choice.
 
-    It holds under the conditions of all trainings: those that lost asked the same records. The plan
-    stays that of the winner's proposal, by which anyone derives it again.
+    It holds under the conditions of all trainings: the others queried the same records. The plan
+    stays that of the winner's proposal, from which anyone can derive it.
     """
     certificates = [training.plan.certificate for training in trainings]
     certificate = plan.certificate.under(
@@ -530,9 +531,9 @@ def _certified(
 
 
 def picked(picks: Sequence[int], units: Sequence[int], candidates: int) -> int:
-    """Return the candidate with the most picks, each weighed by how many records its agent asked.
+    """Return the candidate with most votes, each weighted by the agent's held-out records.
 
-    The weights are public; of several with as many the first wins.
+    The weights are public; ties are resolved for the first.
     """
     votes = np.bincount(np.asarray(picks), np.asarray(units, np.float64), candidates)
     return int(np.argmax(votes))
