@@ -154,7 +154,7 @@ def test_every_option_of_a_method_is_one_of_the_command(command, capsys, monkeyp
     for name in method_options():
         assert f"--{name.replace('_', '-')}" in text
     assert "no method" not in text
-    said = "Only of methods that this command does not take." in " ".join(text.split())
+    said = "Only for methods that this command does not accept." in " ".join(text.split())
     assert said == (command == "audit")
     assert command in {one.name for one in BUILT_IN}
 
@@ -236,10 +236,10 @@ def test_a_proposal_imports_no_code_that_its_reader_does_not_name(mine, taciturn
     [
         ("nowhere_of_a_test:Mine", "no module 'nowhere_of_a_test'"),
         ("mine_of_a_test:Yours", "no class or function 'Yours'"),
-        ("mine_of_a_test:number", "makes a int"),
+        ("mine_of_a_test:number", "returns a int"),
         ("mine_of_a_test:Greedy", "failed (TypeError"),
         ("broken_of_a_test:Mine", "RuntimeError: no luck"),
-        ("../mine:Mine", "no name of a module"),
+        ("../mine:Mine", "not a module name"),
     ],
 )
 @pytest.mark.parametrize("command", ["train breast_cancer", "audit"])

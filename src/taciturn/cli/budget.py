@@ -47,8 +47,8 @@ _TERMS: dict[str, tuple[Any, ...]] = {
 def open_(
     *,
     name: NameArgument,
-    epsilon: Annotated[float, typer.Option(help="E, of all runs together.")],
-    delta: Annotated[float, typer.Option(help="D, of all runs together.")],
+    epsilon: Annotated[float, typer.Option(help="E, for all runs together.")],
+    delta: Annotated[float, typer.Option(help="D, for all runs together.")],
     accounts: Folder = None,
     json: Json = False,
     **given: Any,
@@ -130,7 +130,7 @@ def export_(name: NameArgument, accounts: Folder = None) -> None:
 
 @budget.command("accept")
 def accept(name: NameArgument, accounts: Folder = None, json: Json = False) -> None:
-    """State that the file of an account is the right one though its head says otherwise."""
+    """Accept the file of an account although its head differs or is missing."""
     account = Account(name, accounts)
     account.accept()
     error_line(

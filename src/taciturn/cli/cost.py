@@ -1,4 +1,4 @@
-"""`taciturn cost`: what answers cost, or how much noise a budget asks for."""
+"""`taciturn cost`: the cost of answers, or the noise that a budget requires."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ _MOST_EPSILON = 1e6
 
 def cost(  # noqa: PLR0913, PLR0917 - one parameter per option
     mechanism: Annotated[str, typer.Argument(help="gaussian or laplace.", metavar="MECHANISM")],
-    rounds: Annotated[int, typer.Option(help="How many answers.")],
+    rounds: Annotated[int, typer.Option(help="Number of answers.")],
     delta: Annotated[float, typer.Option(help="Above 0 and below 1, for example 1e-5.")],
     multiplier: Annotated[
         float | None, typer.Option(help="Noise scale / sensitivity; give this or --epsilon.")
     ] = None,
-    epsilon: Annotated[float | None, typer.Option(help="Total budget to be met.")] = None,
+    epsilon: Annotated[float | None, typer.Option(help="Total budget, for the multiplier.")] = None,
     sampling_rate: Annotated[
-        float | None, typer.Option(help="Poisson sampling rate of the records of a batch.")
+        float | None, typer.Option(help="Rate of Poisson sampling of the records.")
     ] = None,
     relation: Annotated[str, typer.Option(help="zero_out or replace_one.")] = "zero_out",
     json: Json = False,
 ) -> None:
-    """Total epsilon of noised answers from their multiplier, or the multiplier from the total."""
+    """Compute the total epsilon of noised answers from their multiplier, or the reverse."""
     one_of("MECHANISM", mechanism, _MECHANISMS)
     one_of("--relation", relation, _RELATIONS)
     checks.at_least("rounds", rounds, 1)

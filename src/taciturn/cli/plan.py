@@ -44,20 +44,20 @@ _OPTIONS = {name: one for name, one in all_options().items() if name != "rounds"
 def plan(
     *,
     data: Annotated[
-        str | None, typer.Argument(help="A data set by name; for others give public facts.")
+        str | None, typer.Argument(help="The name of a data set; for others give public facts.")
     ] = None,
     rounds: Annotated[
-        str | None, typer.Option(help="Numbers to compare. [default: 10,50,200,1000]")
+        str | None, typer.Option(help="Numbers of rounds to compare. [default: 10,50,200,1000]")
     ] = None,
     out: Annotated[Path | None, path_option("A new file for a proposal to train.")] = None,
     force: Force = False,
     explain: Annotated[
-        bool, typer.Option("--explain", help="All that is predicted, and what it means.")
+        bool, typer.Option("--explain", help="Show every prediction and its meaning.")
     ] = False,
     json: Json = False,
     **given: Any,
 ) -> None:
-    """Predict noise and accuracy before spending anything: no data is read."""
+    """Predict noise and accuracy from public facts: no record is read, nothing is spent."""
     features = given.pop("features")
     if features is not None and features.isdecimal():
         raise InputError("--features is called --columns now: the encoded columns of a record")
@@ -88,7 +88,7 @@ class _Answer(NamedTuple):
 
 
 def _values(answer: _Answer) -> dict[str, Any]:
-    """Return plain values; None where no prediction is known."""
+    """Return plain values; None where there is no prediction."""
     planned, plan, forecasts, best, width = answer
     facts, budget = planned.facts, planned.budget
     # the largest gradient of a record on the rows that the method asks about
@@ -164,7 +164,7 @@ def _answer(
 def _rounds(
     method: Method, agents: int, request: Request, given: tuple[int, ...] | None
 ) -> tuple[int, ...]:
-    """Return the numbers of rounds to look at, with that which taciturn train would run."""
+    """Return the numbers of rounds to compare, including the default of taciturn train."""
     if method.rounds == 1:
         return (1,)
     if given is not None:
@@ -239,7 +239,7 @@ def _compared(answer: _Answer) -> list[str]:
 
 
 def _explained(answer: _Answer, values: dict[str, Any]) -> list[str]:
-    """Return all that is predicted of each method, and what the columns mean."""
+    """Return every prediction for each method, and the meaning of the columns."""
     head = ("method", "rounds", "multiplier", "noise", "margin", "proven", "rule", "basis")
     rows = [
         (

@@ -1,4 +1,4 @@
-"""`taciturn predict`: a model on new rows."""
+"""`taciturn predict`: predictions of a model for new rows."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def predict(  # noqa: PLR0913 - one parameter per option
         typer.Option(help="A column to print before the prediction; may be repeated."),
     ] = None,
     ignore_extra: Annotated[
-        bool, typer.Option("--ignore-extra", help="Pass over columns that the model lacks.")
+        bool, typer.Option("--ignore-extra", help="Ignore columns that the model lacks.")
     ] = False,
     proba: Annotated[
         bool | None,

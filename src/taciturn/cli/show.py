@@ -1,4 +1,4 @@
-"""`taciturn show`: what a model or a certificate promises, computed again, and what it says."""
+"""`taciturn show`: a model or a certificate, with its guarantee recomputed."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from taciturn.tables import Categories, Numeric, encoded_name
 from taciturn.training import weights_text
 
 _ALONE = (
-    "Certificate: the file states no legs, so that nothing can be computed again and no promise is "
-    "shown; show the folder of its report, or train again"
+    "Certificate: the file states no legs, so nothing can be recomputed and no guarantee is shown; "
+    "show the folder of its report, or train again"
 )
 
 
@@ -36,9 +36,9 @@ def show(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Show a model or a certificate: what it promises, computed again; coefficients.
+    """Show a model with its coefficients, or a certificate; the guarantee is recomputed.
 
-    Nothing is shown of a file whose figures do not follow from what it states.
+    A file whose figures do not follow from the answers that it states is refused.
     """
     if as_ is not None:
         one_of("--as", as_, ("registry", "nist"))
@@ -58,7 +58,7 @@ def show(
     if certificate is None:
         lines += [_ALONE]
     else:
-        lines += ["Certificate, computed again from the answers that the file states"]
+        lines += ["Certificate, recomputed from the answers that the file states"]
         lines += [f"  {line}" for line in certificate.lines]
         lines += ["", "On the word of the file (taciturn verify checks figures independently)"]
         lines += [f"  {line}" for line in certificate.stated]
@@ -100,7 +100,7 @@ def _coefficients(model: Model, largest: int) -> list[str]:
     def weight(term: Term) -> float:
         return _reach(model, term) * max(map(abs, term.coefficient))
 
-    # by what a column can change the score, since units differ
+    # by the change in score over a column's range, since units differ
     ranked = sorted(model.terms, key=weight, reverse=True)[:largest]
     heads = model.labels if model.outputs > 1 and model.labels else ("coefficient",)
     rows = [["column", *heads]]
@@ -123,7 +123,7 @@ def _rows(model: Model) -> str:
 
 
 def _reach(model: Model, term: Term) -> float:
-    """Return how far the column can move: the width of its range, or 1."""
+    """Return how far the column can vary: the width of its range, or 1."""
     per_feature = model.feature_map is not None
     if model.bounds is None or per_feature or term.column is None or term.value is not None:
         return 1.0

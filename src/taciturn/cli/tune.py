@@ -1,4 +1,4 @@
-"""`taciturn tune`: candidates are trained within one budget, and held-out records pick one."""
+"""`taciturn tune`: train candidates within one budget, and choose one on held-out records."""
 
 from __future__ import annotations
 
@@ -131,13 +131,13 @@ def tune(  # noqa: PLR0913 - one parameter per option
     out: Annotated[Path | None, path_option("A new folder for the picked one's report.")] = None,
     force: Force = False,
     plan: Annotated[
-        bool, typer.Option("--plan", help="The cost alone; no record is read.")
+        bool, typer.Option("--plan", help="Show the cost only; no record is read.")
     ] = False,
     quiet: Quiet = False,
     json: Json = False,
     **given: Any,
 ) -> None:
-    """Pick among candidates by records that are held out of all trainings, within one budget."""
+    """Choose among candidates on records held out of all trainings, within one budget."""
     tables = {name: given.pop(name) for name in console.TABLE_OPTIONS}
     output = Output(out, force, False, False, json)
     account = account_given(given)

@@ -48,7 +48,7 @@ class Division:
 
     - `agents`: None for `default`, and for records that have owners.
     - `split_seed`: Public seed of the split of published records into training and test records.
-    - `features`: The name of a public feature map, computed of every row; None for the columns
+    - `features`: The name of a public feature map, computed for every row; None for the columns
       themselves.
     - `rows_per_person`, `agents_per_person`: K and M of `Adjacency` where persons are protected;
       None for K where records are.

@@ -76,7 +76,7 @@ class NetworkRequest:
         "On a relay: cyclic or random.", str, group=NETWORK, default=None, shown=DEFAULT_WALK
     )
     cap: int | None = option(
-        "On a relay: the most answers of an agent.", int, group=NETWORK, default=None
+        "On a relay: most answers per agent.", int, group=NETWORK, default=None
     )
     exchanges: int | None = option(
         "In gossip: exchanges for each question, at no cost in privacy.",
@@ -84,7 +84,7 @@ class NetworkRequest:
     )  # fmt: skip
 
     def check(self, name: str, method: Method) -> None:
-        """Raise `InputError` unless the method called `name` has a use for these options."""
+        """Raise `InputError` unless these options apply to the method called `name`."""
         refused = {
             None: (
                 (("walk", "cap"), "has no token", "relay"),
@@ -179,27 +179,30 @@ class Request:
       one has rows (`Adjacency`); None for K where records are.
     - `clip`: Public bound on the coefficient of a record; None for `clip_for`.
     - `centre`: Whether the first round learns a private centre of the rows
-      (`taciturn.algorithms.Centred`), around which the model is then linear; None where that pays.
-    - `evaluate`: The share of each agent's records, or persons, that is held out and asked about
-      the released model; None for no evaluation.
+      (`taciturn.algorithms.Centred`), around which the model is then linear; None where that
+      improves accuracy.
+    - `evaluate`: The share of each agent's records, or persons, that is held out to evaluate the
+      released model; None for no evaluation.
     - `methods`: By name, among which `algorithm` is one; `options` are values of its options.
     """
 
     epsilon: float = option("Total budget; inf for a run without noise.", float)
-    delta: float = option("Total budget; at most 1/(10 x records). None with --epsilon inf.", float)
+    delta: float = option(
+        "Total budget; choose at most 1/(10 x records). Not needed with --epsilon inf.", float
+    )
     rounds: int | None = option("Number of rounds.", int, default=None, shown=rounds_text())
     observer: str | Observer = option(
-        "messages: every link is read; sum: only the sum over all agents, by masks in a study and "
-        "by assumption elsewhere.",
+        "messages: the observer reads every link; sum: only the sum over all agents, masked in a "
+        "study and assumed elsewhere.",
         str, group=PRIVACY, default="messages",
     )  # fmt: skip
     relation: str = option("replace_one or zero_out.", str, group=PRIVACY, default="replace_one")
     rows_per_person: int | None = option(
-        "To protect persons: the most rows of one that count. Public.",
+        "Protect persons: the most rows of each that count. Public.",
         int, group=PRIVACY, default=None,
     )  # fmt: skip
     agents_per_person: int = option(
-        "The most agents who have rows of a person. Public.", int, group=PRIVACY, default=1
+        "Most agents that hold rows of one person. Public.", int, group=PRIVACY, default=1
     )
     evaluate: float | None = option(
         "Share of each agent's records, or persons, held out to score the model.",
@@ -210,7 +213,7 @@ class Request:
     )
     centre: bool | None = option(
         "Learn a private centre of the rows first.",
-        bool, group=MODEL, default=False, shown="where that pays",
+        bool, group=MODEL, default=False, shown="where it improves accuracy",
     )  # fmt: skip
     loss: Named | None = option(
         f"{usage(LOSSES)}.", str, group=MODEL, default=None, shown="by the target"
@@ -220,7 +223,7 @@ class Request:
         list[str], group=MODEL, default=None, shown="1",
     )  # fmt: skip
     prior: Mapping[str, float] | None = option(
-        "LABEL=SHARE, public, for each label: weights by which all count equally.",
+        "LABEL=SHARE, public, for each label: weights that make all labels count equally.",
         list[str], group=MODEL, default=None,
     )  # fmt: skip
     regulariser: Named = option(
@@ -229,7 +232,7 @@ class Request:
     constraint: Named = option(f"{usage(CONSTRAINTS)}.", str, group=MODEL, default=NONE)
     algorithm: str = option(methods_text(), str, group=METHOD, default="noisy-gradient")
     split_seed: int = option(
-        "Of the split of published data; with --seed of owners too.",
+        "Seed of the split of published data; with --seed also of the owners.",
         int, group=METHOD, default=0,
     )  # fmt: skip
     options: Mapping[str, Value] = field(default_factory=dict)
