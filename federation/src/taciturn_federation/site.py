@@ -746,7 +746,7 @@ class Site(inbox.RunParty):
 
     @override
     def _fail(self, line: str, *, breach: bool) -> list[Packet]:
-        """Refuse; others learn why if it is a breach, but of a local error only that it occurred."""
+        """Refuse; others learn the reason of a breach, but of a local error only its occurrence."""
         if self.outcome is not None:
             return []
         self._end("refused", line, by_others=breach)
