@@ -451,7 +451,7 @@ def test_json_is_one_object_and_the_objective_of_a_private_file_is_withheld(caps
     [
         ({"--beta": "nan"}, "beta is nan"),
         ({"--rounds": "0"}, "rounds is 0"),
-        ({"--zones": "nowhere.txt"}, "nowhere.txt is no number and no file"),
+        ({"--zones": "nowhere.txt"}, "nowhere.txt is neither a number nor a readable file"),
         ({"--beta": "1e6", "--epsilon": "0.01"}, "too large to compute with"),
     ],
 )
