@@ -386,7 +386,7 @@ def test_a_signed_proposal_reads_back_and_a_changed_or_anothers_is_refused(star)
     again.check(key)
     values = json.loads(text)
     values["proposal"]["budget"]["epsilon"] = 3.0
-    with pytest.raises(PrivacyError, match="changed since it was signed"):
+    with pytest.raises(PrivacyError, match="changed after signing"):
         SignedProposal.from_json(json.dumps(values)).check(key)
     with pytest.raises(PrivacyError, match="another coordinator"):
         star.signed.check(key_of(5).public_key())

@@ -268,7 +268,7 @@ def broken(change):
         ("[]", "of the wrong kind"),
         (broken(lambda v: v.pop("certificate")), "missing"),
         (broken(lambda v: v.update(task="poetry")), "format 1"),
-        (broken(lambda v: v["terms"].pop()), "do not belong"),
+        (broken(lambda v: v["terms"].pop()), "do not match"),
         (broken(lambda v: v["terms"][0].update(coefficient=[1, 2])), "another number"),
         (broken(lambda v: v["terms"][0].update(coefficient=["inf"])), "not finite"),
         (broken(lambda v: v.update(labels=None)), "labels"),
