@@ -124,7 +124,7 @@ def test_a_case_with_costs_is_dispatched_and_the_folder_holds_its_files(dispatch
     assert values["price"]["relaxation"] > 1
     assert values["true"] is None
     page = (dispatched / "report.html").read_text()
-    assert "of all runs, at most 5 %" in page
+    assert "at most 5 % of all runs" in page
     assert "noise scale of an answer" in page
     assert page.count("<svg") == 2
     assert not re.findall(r"(?:src|href)=.?https?:", page)

@@ -52,10 +52,7 @@ def verify(document: Mapping[str, Any]) -> Verdict:
 def _check_legs(certificate: Fields) -> None:
     terms, legs = certificate.terms, certificate.legs
     alone, single = len(legs) == 1 and "choice" not in vars(legs[0]), terms.agents_per_person == 1
-    demand(
-        alone or (single and terms.unit != "agent"),
-        "parts and choices need records, or persons at one agent",
-    )
+    demand(alone or (single and terms.unit != "agent"), "an agent must be in one part, no choice")
     demand(single or legs[0].gaussian, "at several agents only Gaussian costs are specified")
     for leg in legs:
         for answer in leg.answers:
