@@ -297,8 +297,8 @@ def _metrics(training: Training) -> tuple[Section, ...]:
         chance = f" Chance is an AUC of 0.5, with a standard error of {assessment.auc_error:.2g}."
     note = Note(
         f"On {assessment.records:,} test records. The baseline always answers "
-        f"{assessment.baseline_text}.{chance} These are oracle metrics: computed from the records "
-        f"without noise, and outside the certificate. They are shown because {why}."
+        f"{assessment.baseline_text}.{chance} Oracle metrics: computed from the records without "
+        f"noise, and outside the certificate. They are shown because {why}."
     )
     parts: list[Part] = [Table(rows, heads=("", "baseline", *models), look="numbers"), note]
     if training.curves:
