@@ -175,7 +175,7 @@ def test_answers_that_leave_no_room_are_told_and_nothing_is_promised():
         ),
         (  # noise so little that answers would be clipped
             lambda: plan_demand(NET, ZONES, hide="demand", beta=1e-12, epsilon=50.0, delta=0.01),
-            "does not fit",
+            "cannot be represented",
         ),
     ],
 )
