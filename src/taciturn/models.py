@@ -1,4 +1,4 @@
-"""A released model in the units of the user's columns: its file, and predictions for new rows."""
+"""A released model in the units of the user's columns: its file and its predictions."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Term(NamedTuple):
 
     column: str | None  # None for the intercept
     value: str | None  # a category or bin, "" for a missing cell; None for the number itself
-    # (K,): per unit of the column (of its logarithm on a log scale), or for rows with the value
+    # (K,): per unit of the column (of its logarithm on a log scale), or for rows with this value
     coefficient: tuple[float, ...]
 
 
@@ -53,13 +53,13 @@ class Model:
 
     .. math:: z = a + \sum_{j \text{ numeric}} b_j x_j + \sum_{c \text{ category}} b_{c, x_c},
 
-    K numbers for K > 2 classes, else one; x is on the scale of its column (`Numeric.on_scale`). Its
-    bin, if the column has bins, adds a term. A missing cell counts as `Numeric.filled`; its
-    indicator adds a term in place of a bin. A regression predicts z; of two labels the second is
-    predicted if z >= 0, of K classes the one with the largest z.
+    K numbers for K > 2 classes, else one; x is on the scale of its column (`Numeric.on_scale`). If
+    the column has bins, the bin of x adds a term. A missing cell counts as `Numeric.filled`, and
+    its indicator adds a term instead of a bin. A regression predicts z; a classifier predicts the
+    second of two labels if z >= 0, and of K labels the one with the largest z.
 
-    With class weights, probabilities are those of records weighted accordingly. Raises `InputError`
-    if fields contradict one another, or a coefficient is not finite.
+    With class weights, probabilities refer to records weighted accordingly. Raises `InputError` if
+    fields contradict one another, or a coefficient is not finite.
     """
 
     # in the order of the file
@@ -67,16 +67,16 @@ class Model:
     data: str  # name of the data set, or of the table's file
     task: Task
     loss: str  # by name; see `clipped_loss`
-    clip: float | None = None  # the bound on a record's coefficient, where it is known
+    clip: float | None = None  # the bound on a record's coefficient, if known
     class_weights: tuple[float, ...] | None = None  # the public weight of each label in the loss
     target: str
     labels: tuple[str, ...] | None  # in the order of the scores; None for a regression
     terms: tuple[Term, ...]  # intercept first where there is one, then the columns in order
-    bounds: Bounds | None  # the preprocessing; None for a bundled data set, whose loader does it
-    # the feature map of encoded rows (`taciturn.features`), by name: terms are then per feature
+    bounds: Bounds | None  # the preprocessing; None for a bundled data set, prepared by its loader
+    # the name of the feature map of encoded rows (`taciturn.features`); terms are then per feature
     features: str | None = None
     centre: tuple[float, ...] | None = None  # the released centre of the rows
-    certificate: dict[str, Any]  # `taciturn.certificates.stated` of the run, or as in a file
+    certificate: dict[str, Any]  # `taciturn.certificates.stated` of the run, or read from a file
     statement: tuple[str, ...]  # the certificate in sentences
     assessment: dict[str, Any] | None = None  # `taciturn.training.Assessment` of test records
     private_score: dict[str, Any] | None = None  # `training.evaluation.PrivateScore`: held-out rows
@@ -92,7 +92,7 @@ class Model:
 
     def __post_init__(self) -> None:
         if (self.labels is None) != (self.task == "regression"):
-            raise InputError("a classifier needs labels and a regression none; train again")
+            raise InputError("a classifier needs labels, and a regression has none; train again")
         if self.labels is not None and (self.task == "binary") != (len(self.labels) == 2):
             raise InputError(f"a {self.task} model cannot have {len(self.labels)} labels")
         if any(len(term.coefficient) != self.outputs for term in self.terms):
@@ -100,7 +100,7 @@ class Model:
         if not np.isfinite([term.coefficient for term in self.terms]).all():
             raise InputError("a coefficient is not finite; train again with fewer rounds")
         if self.class_weights is not None and len(self.class_weights) != len(self.labels or ()):
-            raise InputError("the class weights are not one for each label; train again")
+            raise InputError("there must be one class weight for each label; train again")
         if self.clip is not None:
             checks.positive("clip", self.clip, allow_infinity=True)
         self.clipped_loss  # noqa: B018 - checked
@@ -117,9 +117,9 @@ class Model:
         else:
             blank = feature_terms(bounds, features, np.zeros((features.columns, 1)))
         if [term[:2] for term in blank] != [term[:2] for term in self.terms]:
-            raise InputError("the coefficients do not belong to the columns of the preprocessing")
+            raise InputError("the coefficients do not match the columns of the preprocessing")
         if (bounds.labels, bounds.target_name) != (self.labels, self.target):
-            raise InputError("target and labels are not those of the preprocessing")
+            raise InputError("target and labels differ from those of the preprocessing")
 
     @cached_property
     def clipped_loss(self) -> ClippedLoss:
@@ -137,7 +137,7 @@ class Model:
         return len(self.labels) if self.task == "multiclass" and self.labels else 1
 
     def with_form(self, given: Mapping[str, Any]) -> Model:
-        """Return the model for files in another form; see `Form.changed`."""
+        """Return the model for files of another format; see `Form.changed`."""
         if self.bounds is None:
             return self
         bounds = replace(self.bounds, form=self.bounds.form.changed(given))
@@ -148,8 +148,8 @@ def table_terms(bounds: Bounds, weights: Float[HostArray, "D *K"]) -> tuple[Term
     r"""Return the terms of a model with weights per encoded column, the intercept first.
 
     An entry :math:`(x - c) / h` (`taciturn.tables.offsets_and_scales`) of weight w has the
-    coefficient :math:`s w / h` and adds :math:`-s w c / h` to the intercept, where s is 1 for
-    labels and half the range of a numeric target, whose middle is added to the intercept, too.
+    coefficient :math:`s w / h` and adds :math:`-s w c / h` to the intercept. For labels s = 1; for
+    a numeric target s is half its range, and the middle of the range is added to the intercept.
     """
     scaled, middle = _in_target_units(bounds, weights)
     zeros, units = offsets_and_scales(bounds)
@@ -209,13 +209,13 @@ def write_text(text: str, out: Path) -> None:
 def load_model(path: Path) -> Model:
     """Return the model in the file `path`; raise `InputError` unless it is complete and consistent.
 
-    Parts that earlier versions did not write may be missing.
+    Parts that earlier versions did not write may be absent.
     """
     values = read_values(path, "model")
     try:
         return _model(values)
     except InputError as error:
-        raise InputError(f"{path} is not a model that can be used: {error}") from error
+        raise InputError(f"{path} is not a usable model: {error}") from error
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise InputError(
             f"{path} is not a model: a part is missing or of the wrong kind; name the model.json "
@@ -224,16 +224,16 @@ def load_model(path: Path) -> Model:
 
 
 def read_values(path: Path, what: str) -> Any:
-    """Return the values in a file of strict JSON; raise `InputError`, naming `what` it should be.
+    """Return the values in a file of strict JSON; raise `InputError`, which names it `what`.
 
-    Repeated names and unpaired surrogates are refused, too.
+    Repeated names and unpaired surrogates are also refused.
     """
 
     def refuse(constant: str) -> NoReturn:
         raise ValueError(constant)
 
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        if len(dict(pairs)) < len(pairs):  # readers differ in which of the two they take
+        if len(dict(pairs)) < len(pairs):  # parsers differ in which of the two they use
             raise ValueError("a name occurs twice in an object")
         return dict(pairs)
 
@@ -312,7 +312,7 @@ def _model(values: Any) -> Model:
     for name, read in {**_OPTIONAL, "labels": _texts}.items():
         parts[name] = None if given[name] is None else read(given[name])
     bounds = values["preprocessing"]
-    if bounds is not None:  # files without an interval date from when [0, 1] was the only one
+    if bounds is not None:  # files without an interval predate the choice: theirs is [0, 1]
         bounds = bounds_from_dict({"interval": "unit", **bounds})
     return Model(bounds=bounds, **parts)
 
@@ -327,17 +327,17 @@ def predict(
 ) -> pd.DataFrame:
     """Return a prediction for each row of `frame`, with probabilities where there are any.
 
-    The table needs the columns that the model was trained on; the target and columns that were
-    ignored in training are not read. Numbers are clipped to their public ranges, as in training,
-    and the prediction of a regression to the range of its target. Where scores are log-odds
+    The table needs the columns on which the model was trained; the target and columns that training
+    ignored are not read. Numbers are clipped to their public ranges, as in training, and the
+    prediction of a regression to the range of its target. Where scores are log-odds
     (`taciturn.problems.ClippedLoss.log_odds`) there is a column `probability of LABEL` per label.
 
     Columns to `keep` precede the prediction and may be unknown to the model. With `ignore_extra`,
     other unknown columns are ignored. `probabilities`: True raises if there are none, False omits
     them.
 
-    **Guarantee.** The model is a function of noised answers, so predictions reveal nothing more of
-    the training records than it does. The rows of `frame` are not protected.
+    **Guarantee.** Predictions are post-processing of the model, so they reveal no more of the
+    training records than it does. The rows of `frame` are not protected.
     """
     unknown = [name for name in keep if name not in frame.columns]
     if unknown:
@@ -370,7 +370,7 @@ def predict(
 
 
 def _scores(model: Model, frame: pd.DataFrame, spare: set[str]) -> Float[HostArray, "N K"]:
-    """Return the scores of the rows of a table; it may have `spare` columns."""
+    """Return the scores of the rows of a table, which may have `spare` columns."""
     bounds, features = model.bounds, model.feature_map
     if bounds is None:
         raise InputError(
@@ -391,9 +391,7 @@ def _scores(model: Model, frame: pd.DataFrame, spare: set[str]) -> Float[HostArr
     with np.errstate(over="ignore", invalid="ignore"):
         scores: HostArray = addends @ coefficients
     if not np.isfinite(scores).all():
-        raise InputError(
-            "a prediction is not a finite number; this model is of no use, train again"
-        )
+        raise InputError("a prediction is not a finite number; this model is unusable, train again")
     return scores
 
 

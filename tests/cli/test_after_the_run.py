@@ -248,7 +248,9 @@ def test_a_stream_that_takes_nothing_loses_no_run(stream, table, monkeypatch, ca
     assert_released(table, table / "out")
     assert account.state().charged[0].status == "released"
     if stream == "stdout":
-        assert "standard output takes nothing (No space left on device)" in capsys.readouterr().err
+        assert (
+            "standard output cannot be written (No space left on device)" in capsys.readouterr().err
+        )
 
 
 def test_a_result_that_could_not_be_printed_as_json_is_no_success(table, monkeypatch, capsys):

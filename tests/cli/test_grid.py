@@ -124,7 +124,7 @@ def test_a_case_with_costs_is_dispatched_and_the_folder_holds_its_files(dispatch
     assert values["price"]["relaxation"] > 1
     assert values["true"] is None
     page = (dispatched / "report.html").read_text()
-    assert "of all runs, at most 5 %" in page
+    assert "at most 5 % of all runs" in page
     assert "noise scale of an answer" in page
     assert page.count("<svg") == 2
     assert not re.findall(r"(?:src|href)=.?https?:", page)
@@ -451,7 +451,7 @@ def test_json_is_one_object_and_the_objective_of_a_private_file_is_withheld(caps
     [
         ({"--beta": "nan"}, "beta is nan"),
         ({"--rounds": "0"}, "rounds is 0"),
-        ({"--zones": "nowhere.txt"}, "nowhere.txt is no number and no file"),
+        ({"--zones": "nowhere.txt"}, "nowhere.txt is neither a number nor a readable file"),
         ({"--beta": "1e6", "--epsilon": "0.01"}, "too large to compute with"),
     ],
 )

@@ -159,7 +159,7 @@ def test_an_interrupt_leaves_no_partial_report(taciturn_, tmp_path, monkeypatch)
     # what is to be expected of the run was said before it began
     warned, last = done.err.splitlines()
     assert "the model 0" in warned
-    assert last == "taciturn: interrupted; every file of a report is there whole or not at all"
+    assert last == "taciturn: interrupted; each file of a report is complete or absent"
     assert list(tmp_path.iterdir()) == []
 
 
@@ -187,7 +187,7 @@ def test_a_signal_ends_a_computation_that_does_not_listen(tmp_path):
         finally:
             process.kill()
     assert process.returncode == 130
-    assert err == b"taciturn: interrupted; every file of a report is there whole or not at all\n"
+    assert err == b"taciturn: interrupted; each file of a report is complete or absent\n"
     assert time.monotonic() - began < 10
     assert list(tmp_path.iterdir()) == []
 

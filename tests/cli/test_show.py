@@ -145,7 +145,7 @@ def test_a_model_without_legs_promises_nothing_by_itself(copied, capsys):
     code, text, _ = shown(capsys, copied / "model.json")
     assert code == 0
     assert "epsilon" not in text
-    assert "no promise is shown" in text
+    assert "no guarantee is shown" in text
     assert "epsilon = 2.0000" in shown(capsys, copied)[1]
 
 

@@ -86,7 +86,7 @@ def test_a_proposal_is_checked_by_the_site_for_itself_and_nothing_is_spent(joine
     (tmp_path / "diabetes.proposal").write_text(text.replace('"rounds":5', '"rounds":6'))
     code, _, complained = call("site", "check", "diabetes.proposal")
     assert code == 3
-    assert "the signature of the proposal is not right" in complained
+    assert "the signature of the proposal is invalid" in complained
     # another file than that of the request
     (tmp_path / "diabetes.proposal").write_text(text)
     write_records(tmp_path / "mercy.csv", 41, seed=1)

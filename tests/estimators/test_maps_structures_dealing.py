@@ -71,7 +71,7 @@ def test_a_map_that_cannot_be_is_one_clear_error(between, features):
 
 def test_a_structure_of_the_columns_is_refused_on_their_features(between):
     model = PrivateStructuredClassifier(**SETTINGS, features="bins:4", classes=[0, 1])
-    with pytest.raises(InputError, match="do not go together"):
+    with pytest.raises(InputError, match="excludes the structure"):
         model.fit(*between)
     assert model.set_params(structure="lasso").fit(*between).coef_.shape == (1, 5)
 

@@ -276,7 +276,7 @@ def private():
         (StandardScaler(), "'standardscaler' (StandardScaler) may learn"),
         (SimpleImputer(strategy="constant", fill_value=0), "(SimpleImputer) may learn"),
         (OneHotEncoder(categories=[["a", "b"]], min_frequency=3), "(OneHotEncoder) may learn"),
-        (FunctionTransformer(np.log1p), "cannot be looked into"),
+        (FunctionTransformer(np.log1p), "cannot be inspected"),
         (make_union(Normalizer(), StandardScaler()), "(StandardScaler) may learn"),
         (
             ColumnTransformer([("x", "passthrough", [0])], remainder=StandardScaler()),
@@ -312,7 +312,7 @@ def test_whatever_fits_an_estimator_more_than_once_is_reported():
     assert "own budget" in first
     assert "may learn" in second
     (said,) = check_pipeline(make_pipeline(StandardScaler()))
-    assert "no private estimator" in said
+    assert "not a private estimator" in said
 
 
 def test_columns_as_behind_a_standard_scaler_are_warned_of_and_others_are_not():
@@ -335,7 +335,7 @@ def test_columns_as_behind_a_standard_scaler_are_warned_of_and_others_are_not():
 def test_a_target_that_is_missing_is_refused_as_any_other_that_is_no_number():
     """Planted fault: None, of which NumPy makes NaN, taken for the middle of the range."""
     model = PrivateLinearRegression(**PUBLIC, epsilon=1.0, rounds=2, target_bounds=(0, 1))
-    with pytest.raises(InputError, match="a target is no number"):
+    with pytest.raises(InputError, match="a target is not a number"):
         model.fit(np.full((4, 3), 0.5), [0.1, None, 0.2, 0.3])
 
 

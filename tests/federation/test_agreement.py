@@ -194,7 +194,7 @@ def test_a_document_or_envelope_with_a_signature_of_another_kind_is_refused(stud
                 JoinRequest.from_json(replayed(request, site.signing_key(), label))
         if label is not Label.PROPOSAL:
             signature = sign_labelled(opened.signing_key(), label, text).hex()
-            with pytest.raises(PrivacyError, match="signature of the proposal is not right"):
+            with pytest.raises(PrivacyError, match="signature of the proposal is invalid"):
                 mercy.take_part(signed.model_copy(update={"signature": signature}))
         if label is not Label.ENVELOPE:
             signature = sign_labelled(mercy.signing_key(), label, envelope[:-64])
@@ -386,7 +386,7 @@ def test_a_signed_proposal_reads_back_and_a_changed_or_anothers_is_refused(star)
     again.check(key)
     values = json.loads(text)
     values["proposal"]["budget"]["epsilon"] = 3.0
-    with pytest.raises(PrivacyError, match="changed since it was signed"):
+    with pytest.raises(PrivacyError, match="changed after signing"):
         SignedProposal.from_json(json.dumps(values)).check(key)
     with pytest.raises(PrivacyError, match="another coordinator"):
         star.signed.check(key_of(5).public_key())

@@ -140,14 +140,14 @@ def test_a_coordinator_that_sends_sites_different_values_is_found_out(star, tmp_
         return signer_of(star).seal(Kind.PUBLIC, 2, changed(envelope.body))
 
     hub = meet(star, tmp_path, spoil=changing(star, Kind.PUBLIC, equivocal, receiver=2)).run()
-    line = "charite answered round 2 having received something else"
+    line = "charite answered round 2 after receiving other values"
     check_ended(hub, "coordinator", "abandoned", line)
 
 
 @pytest.mark.parametrize(
     ("dishonest", "line"),
     [
-        (lambda head, heads: [*heads[:2], head], "charite received something else than this site"),
+        (lambda head, heads: [*heads[:2], head], "charite received other values than this site"),
         (lambda head, heads: heads[:2], "charite signed no head"),
     ],
     ids=["another head", "a head short"],
@@ -236,7 +236,7 @@ def test_a_node_cannot_forward_another_total_than_the_root_signed(tree, tmp_path
 @pytest.mark.slow
 def test_a_root_that_sends_branches_different_totals_is_found_out(tree, tmp_path):
     hub = meet(tree, tmp_path, spoil=another_total(tree, signer=2, receiver=3)).run()
-    line = "lariboisiere, guys received something else than was published"
+    line = "lariboisiere, guys received other values than were published"
     check_ended(hub, "coordinator", "abandoned", line)
     assert {party.outcome.model for party in hub.parties.values()} == {None}
 
@@ -263,7 +263,7 @@ def test_a_root_that_ends_with_another_model_than_its_heads_gives_none(tree, tmp
 
     spoil = changing(tree, Kind.FINAL, final, sender=2, receiver=4)
     hub = meet(tree, tmp_path, spoil=spoil).run()
-    check_ended(hub, "coordinator", "abandoned", "guys received something else")
+    check_ended(hub, "coordinator", "abandoned", "guys received other values")
 
 
 # a site derives everything

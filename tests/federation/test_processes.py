@@ -264,7 +264,7 @@ def test_persons_features_a_centre_and_an_evaluation_go_by_command_and_end_as_on
     )
     try:
         checked = called(tmp_path, "site", "check", "diabetes.proposal", "--name", "mercy")
-        assert "records that are held out, sent to all" in checked
+        assert "on the held-out records, sent to all" in checked
         assert "(training, held out)" in checked
         parties.start("coordinator", "study", "run", "diabetes.proposal", "--out", "report")
         for name in NAMES:

@@ -129,7 +129,7 @@ def test_a_site_whose_scale_is_not_the_planned_one_sends_nothing(long):
     scales = Supply._scales
     with (
         mock.patch.object(Supply, "_scales", lambda *given: scales(*given) / 1000),
-        pytest.raises(PrivacyError, match="otherwise than planned"),
+        pytest.raises(PrivacyError, match="deviates from the plan"),
     ):
         answered(long, 1)
 

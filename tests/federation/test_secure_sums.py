@@ -272,11 +272,11 @@ def started_with(study, folder, agent, payload):
 def test_a_start_with_keys_that_are_none_or_anothers_is_refused(summed, tmp_path, monkeypatch):
     run = Signer(bytes(32), 1, summed.keys[1])
     planted = [
-        (1, acceptance(summed, 1, "00" * 32), "sinai accepted without a key of masks"),
-        (2, acceptance(summed, 2, "0901" * 16), "charite has the key of masks of sinai"),
-        (0, acceptance(summed, 0, "12" * 32), "another key of masks for this site"),
+        (1, acceptance(summed, 1, "00" * 32), "sinai accepted without a mask key"),
+        (2, acceptance(summed, 2, "0901" * 16), "charite has the mask key of sinai"),
+        (0, acceptance(summed, 0, "12" * 32), "another mask key for this site"),
         (1, run.seal_values(Kind.ACCEPTANCE, 0, {"mask": "12" * 32}),
-         "registry handed on what no site signed"),
+         "registry enclosed a message that no site signed"),
     ]  # fmt: skip
     for number, (agent, payload, line) in enumerate(planted):
         monkeypatch.setenv("TACITURN_STATE_DIR", str(tmp_path / f"state{number}"))
@@ -296,7 +296,7 @@ def test_a_coordinator_that_shows_sites_different_sets_is_found_out(summed, tmp_
         return signer_of(summed).seal_values(Kind.START, 0, {"acceptances": given})
 
     hub = meet(summed, tmp_path, spoil=changing(summed, Kind.START, start, receiver=0)).run()
-    line = "mercy answered round 0 having received something else"
+    line = "mercy answered round 0 after receiving other values"
     check_ended(hub, "coordinator", "abandoned", line)
     opened = total(body for (body,) in hub.answers().values())
     assert np.all(opened != total(carried.values()))
@@ -352,7 +352,7 @@ def test_a_site_runs_under_masks_only_if_its_owner_has_the_code_of_the_others(su
     summed.signed.check_agreed(code)
     summed.signed.check_agreed(code.replace("-", " ").upper())
     for wrong in (None, "", others.signed.code, code[:-1], code + "0"):
-        with pytest.raises(InputError, match="stands in for the other sites"):
+        with pytest.raises(InputError, match="impersonates the other sites"):
             summed.signed.check_agreed(wrong)
     assert len(code.replace("-", "")) == 40  # two proposals of one code take 2^80 attempts
     member = summed.signed.participants[1].model_copy(update={"key": "00" * 32})

@@ -201,7 +201,7 @@ def test_columns_are_kept_or_passed_over_only_when_asked():
     assert kept.iloc[:, 2:].equals(predict(model, frame))
     with pytest.raises(InputError, match="no column 'ill' to keep"):
         predict(model, frame, keep=["ill"])
-    with pytest.raises(InputError, match="'prediction' that is kept is also one of the result"):
+    with pytest.raises(InputError, match="kept column 'prediction' is also a column of the result"):
         predict(model, frame.assign(prediction="1"), keep=["prediction"])
 
 
@@ -268,7 +268,7 @@ def broken(change):
         ("[]", "of the wrong kind"),
         (broken(lambda v: v.pop("certificate")), "missing"),
         (broken(lambda v: v.update(task="poetry")), "format 1"),
-        (broken(lambda v: v["terms"].pop()), "do not belong"),
+        (broken(lambda v: v["terms"].pop()), "do not match"),
         (broken(lambda v: v["terms"][0].update(coefficient=[1, 2])), "another number"),
         (broken(lambda v: v["terms"][0].update(coefficient=["inf"])), "not finite"),
         (broken(lambda v: v.update(labels=None)), "labels"),

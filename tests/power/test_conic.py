@@ -315,7 +315,7 @@ EYE = np.eye(2)
         (lambda: polyhedron(A=EYE, b=[1.0]), "equal numbers of rows"),
         (lambda: ConicSet(EYE, np.ones(3), cones=[("zero", 2)]), "equal numbers of rows"),
         (lambda: ConicSet(EYE, np.ones(2), cones=[("zero", 1)]), "cones have 1 rows and A has 2"),
-        (lambda: ConicSet(EYE, np.ones(2), cones=[("exponential", 2)]), "is no cone"),
+        (lambda: ConicSet(EYE, np.ones(2), cones=[("exponential", 2)]), "is not a cone"),
         (lambda: ConicSet(EYE, np.ones(2), cones=[("zero", 0), ("zero", 2)]), "at least 1"),
         (lambda: polyhedron(A=[[1.0], [-1.0]], b=[0.0, -1.0]), "the set is empty"),
         (lambda: polyhedron(A=EYE, b=[np.nan, 1.0]), "not finite"),

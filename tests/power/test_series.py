@@ -61,12 +61,12 @@ def test_times_are_understood_as_they_are_written(net, tmp_path, times):
     ("lines", "says"),
     [
         ([HEAD, *ROWS[:-1]], "bus 7 of own has no row at step 3 of 3"),
-        ([HEAD, *ROWS, f"7,0.5,{SECRET},9"], "line 8 is a second one of that bus and time"),
+        ([HEAD, *ROWS, f"7,0.5,{SECRET},9"], "line 8 repeats a bus and time"),
         ([HEAD, *ROWS[:-1], f"7,1,nan,{SECRET}"], "MW is no finite number"),
         ([HEAD, *ROWS[:-1], f"7,1,1,{SECRET}*2"], "MVAr is no finite number"),
         ([HEAD, *ROWS, "1,2.5,0,0", f"7,2.5,{SECRET},1"], "not equally long, first after step 3"),
-        ([HEAD, *ROWS, f"9,1,{SECRET},1"], "a bus that own does not have"),
-        ([HEAD, *(f"{r.split(',')[2]},{r[2:]}" for r in ROWS)], "is of a bus that|no whole number"),
+        ([HEAD, *ROWS, f"9,1,{SECRET},1"], "a bus that is not in service in own"),
+        ([HEAD, *(f"{r.split(',')[2]},{r[2:]}" for r in ROWS)], "names a bus that|no whole number"),
         ([HEAD, *ROWS, f"7,{SECRET}%,1,1"], "time is neither hours"),
         ([HEAD, *ROWS, f"1,-0.5,{SECRET},0", "7,-0.5,1,1"], "time is below 0"),
         ([HEAD, *ROWS, "1,9999-12-31T23:00-08:00,1,1"], "time is neither hours"),
@@ -126,10 +126,10 @@ def test_a_file_that_is_too_long_no_text_or_not_there_is_refused(net, tmp_path):
 @pytest.mark.parametrize(
     ("rows", "says"),
     [
-        (["0,1", "0.5,2"], "weights of 2 times, the series 3"),
-        (["0,1", "0.5,2", "1.5,1"], "not all are the same"),
+        (["0,1", "0.5,2"], "the 2 times in .* are not the 3 steps"),
+        (["0,1", "0.5,2", "1.5,1"], "the 3 times in .* are not the 3 steps"),
         (["0,1", "0.5,nan", "1,1"], "a weight is a number above 0"),
-        (["0,1", "0.5,2", "0.5,2"], "second one of that time"),
+        (["0,1", "0.5,2", "0.5,2"], "line 4 repeats a time"),
         ([], "no weights"),
     ],
 )

@@ -239,7 +239,7 @@ def test_a_proposal_imports_no_code_that_its_reader_does_not_name(mine, taciturn
         ("mine_of_a_test:number", "returns a int"),
         ("mine_of_a_test:Greedy", "failed (TypeError"),
         ("broken_of_a_test:Mine", "RuntimeError: no luck"),
-        ("../mine:Mine", "no name of a module"),
+        ("../mine:Mine", "not a module name"),
     ],
 )
 @pytest.mark.parametrize("command", ["train breast_cancer", "audit"])

@@ -173,7 +173,7 @@ def test_a_bound_on_somebodys_word_stays_conditional(files):
     file = edited(files["claimed"], lambda file: file["claim"].update(conditional=False))
     head = "Conditional (see the conditions): "
     file["statement"] = [line.removeprefix(head) for line in file["statement"]]
-    with pytest.raises(InputError, match="conditional on what the author"):
+    with pytest.raises(InputError, match="conditional on the claim of a question's author"):
         recomputed(file)
 
 

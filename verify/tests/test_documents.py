@@ -57,7 +57,7 @@ def test_what_has_no_rule_or_cannot_be_decided_is_said():
     for document, words in (
         (tiny, "could not be decided"),
         (change(EXACT["choice"], ("terms", "unit"), "agent"), "one part"),
-        (change(persons, ("legs", 0, "questions", 0), makers.CLAIMED), "unspecified"),
+        (change(persons, ("legs", 0, "questions", 0), makers.CLAIMED), "only Gaussian costs"),
         (change(perturbed, (*list_answers(perturbed)[0], "step"), 1e-9), "no step"),
     ):
         found = verify(document)

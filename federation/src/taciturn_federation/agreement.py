@@ -54,7 +54,7 @@ class Member(Part):
 
     @property
     def fingerprint(self) -> str:
-        """That of the key of the signatures, in groups that can be read aloud."""
+        """The fingerprint of the signing key, in groups that can be read aloud."""
         return fingerprint(bytes.fromhex(self.key))
 
     @property
@@ -136,24 +136,24 @@ class SignedProposal(Document):
 
     @property
     def code(self) -> str:
-        """What owners compare by telephone under masks: 40 hexadecimal digits.
+        """The code that owners compare by telephone if answers are masked: 40 hexadecimal digits.
 
-        The coordinator signs the proposal and names the keys in it, so it could name its keys for
-        all sites but one. Every owner finds the key of its site in the proposal that it holds; if
-        all hold the same one, the keys in it are the owners'. For two proposals with one code the
-        coordinator would have about 2^80 to try.
+        The coordinator signs the proposal and names the keys in it, so it could name its own keys
+        for all sites but one. Every owner finds the key of its site in the proposal that it holds;
+        if all hold the same one, the keys in it are the owners'. To find two proposals with one
+        code the coordinator would need about 2^80 attempts.
         """
         digits = self.digest[:40]
         return "-".join(digits[at : at + 4] for at in range(0, 40, 4))
 
     def check_agreed(self, code: str | None) -> None:
-        """Raise `InputError` unless an owner confirms that the others have this proposal, too."""
+        """Raise `InputError` unless the owner confirms that the others hold the same proposal."""
         given = "".join(one for one in code or "" if one.isalnum()).lower()
         if given != self.digest[:40]:
             what = "is another proposal's" if given else "is not given"
             raise InputError(
                 f"the code that the owners agreed on {what}: under the observer sum a coordinator "
-                "who stands in for the other sites could read this one's answers; compare the code "
+                "who impersonates the other sites could read this one's answers; compare the code "
                 "that taciturn site check prints with the other owners by telephone, then add "
                 "--agreed CODE"
             )
@@ -165,7 +165,7 @@ class SignedProposal(Document):
 
     @property
     def opener(self) -> Opener:
-        """What verifies the envelopes of all parties."""
+        """The verifier of the envelopes of all parties."""
         members = dict(enumerate(self.participants)) | {COORDINATOR: self.coordinator}
         return Opener(
             self.run,
@@ -174,7 +174,7 @@ class SignedProposal(Document):
         )
 
     def neighbours(self, agent: int) -> tuple[int, ...]:
-        """Return the agents to whom one may send; none on a star, along a tree those on it."""
+        """Return the agents to which one may send: none on a star, on a tree its neighbours."""
         network = self.proposal.network
         if network is None:
             return ()
@@ -194,7 +194,7 @@ class SignedProposal(Document):
     def check(self, coordinator: Ed25519PublicKey) -> None:
         """Raise unless it was signed by this coordinator, with this version of the library.
 
-        `PrivacyError` if another key is named, or the signature is not right; else `InputError`.
+        `PrivacyError` if another key is named, or the signature is invalid; else `InputError`.
         """
         check_version(self.taciturn)
         if self.coordinator.key != public_text(coordinator):
@@ -204,16 +204,16 @@ class SignedProposal(Document):
             )
         if not is_signed(coordinator, Label.PROPOSAL, self.signature, _unsigned(self)):
             raise PrivacyError(
-                "the signature of the proposal is not right: it was changed since it was signed; "
-                "ask the coordinator for the file again"
+                "the signature of the proposal is invalid: the file was changed after signing; ask "
+                "the coordinator for it again"
             )
 
     @classmethod
     def from_json(cls, text: str) -> SignedProposal:
         """Return the signed proposal that JSON describes; its version is checked first."""
         version = None
-        # `taciturn` is what another version would still write
-        with contextlib.suppress(InputError):  # what is no JSON is refused below
+        # every version writes the field `taciturn`
+        with contextlib.suppress(InputError):  # invalid JSON is refused below
             version = read_values(text.encode()).get("taciturn")
         if isinstance(version, str):
             check_version(version)
@@ -245,7 +245,7 @@ def sign(  # noqa: PLR0913 - one parameter per field
 
 
 def check_version(version: str, who: str = "the proposal needs") -> None:
-    """Raise `InputError` unless this is a version of the library that is needed or runs."""
+    """Raise `InputError` unless this version of the library is the named one."""
     if version != taciturn.__version__:
         raise InputError(
             f"{who} taciturn {version[:40]}, and this is taciturn {taciturn.__version__}; all "
@@ -254,7 +254,7 @@ def check_version(version: str, who: str = "the proposal needs") -> None:
 
 
 def _unsigned(document: Document) -> bytes:
-    """Return what is signed of a document: its canonical JSON with an empty signature."""
+    """Return the signed bytes of a document: its canonical JSON with an empty signature."""
     return document.model_copy(update={"signature": UNSIGNED}).to_json().encode()
 
 

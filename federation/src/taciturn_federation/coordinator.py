@@ -1,4 +1,4 @@
-"""The coordinator: it invites, starts, watches and ends a run; it sees no record."""
+"""The coordinator: it invites, starts, monitors and ends a run, and sees no record."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from taciturn_federation.local import (
 )
 from taciturn_federation.masks import Participants, open_total
 
-# seconds in which sites that accepted are informed that the run does not start
+# seconds for which sites that accepted are informed that the run does not start
 _NOT_STARTED = 10.0
 
 
@@ -43,9 +43,9 @@ class Coordinator(inbox.RunParty):
     """The coordinator of a run, as a party (`taciturn_federation.inbox.Party`).
 
     On a star it publishes a value, waits for every answer, and combines them; without an aggregator
-    it watches, and receives the end. Its journal has the bytes of every value before they are
-    published: computed again they might differ in the last place, and no site would answer. If it
-    is lost, a new one suffices: the sites send again what they sent.
+    it monitors the run and receives its result. Every value is written to its journal before it is
+    published: recomputed, it might differ in the last place, and no site would answer. A lost
+    journal can be replaced by an empty one: the sites repeat their messages.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class Coordinator(inbox.RunParty):
         self._done: set[int] = set()
         self._leaving = RetryTimer()
         self._phase = "inviting"
-        self._verdict: str | None = None  # a breach whose end is not written yet
+        self._verdict: str | None = None  # an error for which the end is not yet written
         self._given_up: bytes | None = None
 
     # the interface of a party
@@ -85,12 +85,12 @@ class Coordinator(inbox.RunParty):
     @property
     @override
     def needed(self) -> bool:
-        # whether a site may not know yet how the run ended; for as long as the patience lasts
+        # whether a site may not yet know the outcome; at most for the patience
         if self.outcome is None:
             return True
         if self._started:
             missing, most = set(self._agents) - self._done, self.signed.patience
-        else:  # a site that has not accepted by then waits for a next attempt
+        else:  # a site that has not accepted by then waits for another attempt
             missing, most = set(self._acceptances) - self._done, _NOT_STARTED
         return bool(missing) and self._leaving.elapsed < min(most, self.signed.patience)
 
@@ -105,14 +105,14 @@ class Coordinator(inbox.RunParty):
         return Progress(self._turn, self.plan.rounds, names, self._waiting.elapsed)
 
     def tick(self, now: float) -> list[Packet]:
-        """Return what is repeated, once a second; a run without progress is abandoned."""
+        """Return repeated messages, once a second; a run without progress is abandoned."""
         self._waiting.tick(now)
         if self.outcome is not None:
             self._leaving.tick(now)
         elif self._waiting.elapsed > self.signed.patience:
             names = ", ".join(self._opener.names[agent] for agent in self._waited_for())
             what, then = ("accept", "") if not self._started else (
-                "answer", "; see to it, then propose again"
+                "answer", "; find the reason, then propose again"
             )  # fmt: skip
             line = f"{names} did not {what} for {self.signed.patience:g} s{then}"
             return self._guarded(lambda: self._abandon(line))
@@ -124,7 +124,7 @@ class Coordinator(inbox.RunParty):
     @override
     def receive(self, packet: Packet, now: float) -> list[Packet]:
         if self._verdict is not None and self.outcome is None:
-            return []  # nothing more is used; `tick` writes the end once there is room
+            return []  # further messages are ignored; `tick` writes the end once the disk has room
         return super().receive(packet, now)
 
     @override
@@ -132,7 +132,7 @@ class Coordinator(inbox.RunParty):
         kind, values = envelope.kind, envelope.values if envelope.kind == Kind.REFUSAL else {}
         if kind == Kind.RESEND_REQUEST or (kind == Kind.ACCEPTANCE and self._started):
             return self._repeat() if self._may_repeat(Kind.START) else []
-        # a site may refuse to begin what has begun: its journal resumes the run
+        # a restarted site may fail to begin a run that has started: its journal resumes the run
         late = kind == Kind.REFUSAL and self._started and not values.get("started", True)
         if kind in (Kind.DONE, Kind.REFUSAL) and not late:
             self._done.add(envelope.sender)
@@ -141,7 +141,7 @@ class Coordinator(inbox.RunParty):
         name = self._opener.names[envelope.sender]
         if kind == Kind.REFUSAL:
             return self._abandon(f"{name} refused: {env.one_line(values['line'])}")
-        if kind == Kind.DONE:  # before the run has ended, it answers nothing more
+        if kind == Kind.DONE:  # before the run has ended: the site answers no more
             gave_up = envelope.values["ending"] == "abandoned"
             return self._abandon(f"{name} gave up waiting") if gave_up else []
         if kind == Kind.ACCEPTANCE:
@@ -177,7 +177,7 @@ class Coordinator(inbox.RunParty):
         if program.summed:
             self._transcript = Participants.of(self._opener, accepted).first_link
         network: Any = program.network
-        # on the host: on a device each leaf would be cut out by a separate program
+        # on the host: on a device each leaf would be sliced by a separate program
         self._server = jax.tree.map(np.asarray, server_turns(program))
         self._publish(0, network.first_inboxes(program.executed, program.template))
         while self._get(f"public.{self._turn + 1}") is not None:
@@ -215,17 +215,17 @@ class Coordinator(inbox.RunParty):
             return []  # of an earlier round: a repetition of what was used
         if need in due and envelope.transcript != self._transcript:
             raise BreachError(
-                f"{name} answered round {envelope.round} having received something else than was "
-                "published; ask its owner, and compare notes by telephone"
+                f"{name} answered round {envelope.round} after receiving other values than were "
+                "published; ask its owner by telephone what the site received"
             )
         self._inbox.accept(envelope)
         if not self._inbox.missing(exchange.finals):
             self._turn = self.plan.rounds
-        # repetitions count: when all had come the disk may have been full
+        # repetitions count too: the disk may have been full when all had arrived
         return [] if need not in due or self._inbox.missing(due) else self._combine(due)
 
     def _combine(self, due: tuple[Need, ...]) -> list[Packet]:
-        """Publish the value that follows from all answers of a round."""
+        """Publish the value computed from all answers of a round."""
         program, messages = self.plan.program, self._inbox.bodies(due)
         if program.summed:
             total = np.add.reduce([np.asarray(one) for one in messages])
@@ -235,16 +235,15 @@ class Coordinator(inbox.RunParty):
         if not env.is_computable(value):  # the sites would refuse it, and name the coordinator
             loudest = max(due, key=lambda need: env.largest(messages[due.index(need)])).sender
             raise BreachError(
-                f"{self._opener.names[loudest]} answered round {self._turn} with numbers so large "
-                "that nothing can be computed from them; its owner should look at its version of "
-                "taciturn"
+                f"{self._opener.names[loudest]} answered round {self._turn} with numbers too large "
+                "to compute with; its owner should check its version of taciturn"
             )
         self._publish(self._turn + 1, value)
         self._inbox.discard(due)
         return self._public_packets()
 
     def _publish(self, turn: int, value: PyTree) -> None:
-        """Write a value and go on to its round; a value that was written stands."""
+        """Write a value and proceed to its round; a value that was written before is kept."""
         layout, payload = self._exchange.layouts.inbox, self._get(f"public.{turn}")
         if payload is None:
             body, before = layout.pack(value), self._transcript
@@ -257,7 +256,7 @@ class Coordinator(inbox.RunParty):
         self._due = self._exchange.needs(turn) if turn < self.plan.rounds else ()
 
     def _public_packets(self) -> list[Packet]:
-        """Return the value of a star's round; without an aggregator nothing."""
+        """Return the value of a round on a star; nothing without an aggregator."""
         subject = self._exchange.subjects.public(self._turn)
         return [Packet(subject, self._published)] if self._star else []
 
@@ -265,7 +264,7 @@ class Coordinator(inbox.RunParty):
         return self._turn, len(self._waited_for()), len(self._heads)
 
     def _waited_for(self) -> tuple[int, ...]:
-        """Return the agents that are waited for."""
+        """Return the agents whose messages are missing."""
         exchange = self._exchange
         if self.outcome is not None:
             return ()
@@ -283,7 +282,7 @@ class Coordinator(inbox.RunParty):
     # the end
 
     def _head(self) -> bytes | None:
-        """Return the head that every site must have signed; None while the run goes on."""
+        """Return the head that every site must sign; None while the run goes on."""
         exchange = self._exchange
         if self._inbox.missing((*exchange.finals, *exchange.scores)):
             return None
@@ -301,8 +300,8 @@ class Coordinator(inbox.RunParty):
         other = [names[a] for a in self._agents if self._heads[a].transcript != head]
         if other:
             raise BreachError(
-                f"{', '.join(other)} received something else than was published, so a party on the "
-                "way sent sites different values: no model is released"
+                f"{', '.join(other)} received other values than were published, so some party "
+                "altered values in transit: no model is released"
             )
         self._check_entries([self._entries[agent] for agent in self._agents])
         exchange, bodies = self._exchange, self._inbox.bodies
@@ -317,7 +316,7 @@ class Coordinator(inbox.RunParty):
         return [self._packet(heads)]
 
     def _check_entries(self, entries: list[Rounds]) -> None:
-        """Raise `PrivacyError` if a site answered otherwise than planned."""
+        """Raise `PrivacyError` if the answers of a site deviate from the plan."""
         turns, names = self.plan.rounds, [self._opener.names[agent] for agent in self._agents]
         check_entries(self.plan.ledger, [one[:turns] for one in entries], names)
         evaluated = () if self.evaluation is None else self.evaluation.agents
@@ -331,7 +330,7 @@ class Coordinator(inbox.RunParty):
 
     def _abandon(self, line: str) -> list[Packet]:
         values: dict[str, Any] = {"line": env.one_line(line)}
-        if not self._started:  # in no journal: nothing happened that a next attempt must not repeat
+        if not self._started:  # without a journal entry: another attempt may repeat everything
             self._given_up = self._signer.seal_values(Kind.END, 0, {**values, "started": False})
             self._end("abandoned", line + inbox.NOT_STARTED)
             return [self._packet(self._given_up)]
@@ -356,7 +355,7 @@ class Coordinator(inbox.RunParty):
         return self._condemn()
 
     def _condemn(self) -> list[Packet]:
-        """Abandon a run that an error has ended; on a full disk, nothing yet."""
+        """Abandon a run that an error has ended; if the disk is full, later."""
         if self._verdict is None or self.outcome is not None:
             return []
         try:

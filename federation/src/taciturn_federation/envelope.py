@@ -1,4 +1,4 @@
-"""Envelopes: a fixed header, a body and a signature over both, and nothing that is executed.
+"""Envelopes: a fixed header, a body and a signature over both; nothing in them is executed.
 
     magic 4 | version 1 | kind 1 | reserved 2 | sender 4 | round 4 | run 32 | transcript 32
             | digest of the body 32 | length of the body 8 | body | signature 64
@@ -35,7 +35,7 @@ NO_DIGEST = bytes(32)
 
 
 class BreachError(TaciturnError):
-    """A signed message breaks the protocol, by public facts alone: all parties may be informed."""
+    """A signed message violates the protocol by public facts, so all parties may be informed."""
 
 
 class Packet(NamedTuple):
@@ -46,7 +46,7 @@ class Packet(NamedTuple):
 
 
 class Kind(IntEnum):
-    """What an envelope holds: JSON below 16, or nothing; arrays from there on."""
+    """The content of an envelope: below 16 JSON or nothing, else arrays."""
 
     PROPOSAL = 1
     ACCEPTANCE = 2
@@ -124,7 +124,7 @@ class Opener:
     """Verifies the envelopes of one run."""
 
     run: bytes
-    names: Mapping[int, str]  # by number: what error messages call a sender
+    names: Mapping[int, str]  # by number: the sender's name in error messages
     keys: Mapping[int, Ed25519PublicKey]
 
     @property
@@ -135,7 +135,7 @@ class Opener:
     def open(self, payload: bytes) -> Envelope:
         """Return the content of an envelope.
 
-        Raises `InputError` if it is cut short, of another version or run, its sender takes no part,
+        Raises `InputError` if it is truncated, of another version or run, its sender takes no part,
         or its sender's key did not sign it.
         """
         if len(payload) < _HEADER.size + _SIGNATURE:

@@ -1,7 +1,7 @@
 """The hub: a NATS server whose users are public nkeys, and the process that keeps it up to date.
 
-The server carries messages and keeps none. Its configuration follows from the parties and the
-proposals of a study: a party may do what a proposal gives it to do, and no more.
+The server forwards messages and stores none. Its configuration follows from the parties and the
+proposals of a study: a party may use only the subjects that a proposal gives it.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ MAX_PAYLOAD = 64 * 1024 * 1024 - 1
 PORT = 4222
 _STARTED, _STOPPED, _RELOADED, _FREED = 10.0, 10.0, 5.0, 2.0
 _TAKEN = b"Reloaded server configuration"
-# The server ends with the process that started it, also if that is killed: a child of the server
-# waits on a pipe whose other end the starting process alone holds open.
+# The server ends with the process that started it, even if that is killed: a child of the server
+# waits on a pipe whose other end only the starting process holds open.
 _LAUNCH = """
 import os, signal, sys
 server = os.getpid()
@@ -47,11 +47,11 @@ if os.getppid() == server:
 
 
 def configuration(users: Sequence[User], study: Path, *, host: str, port: int) -> str:
-    """Return the configuration of nats-server; all that it needs stands in it.
+    """Return the complete configuration of nats-server.
 
     One port, TLS 1.3 from the first byte, a challenge that an nkey must sign; no client without a
-    user, no monitoring, no persistence. A user may publish and subscribe to what stands there and
-    nothing else, nor answer requests.
+    user, no monitoring, no persistence. A user may publish and subscribe to the listed subjects
+    only, and may not answer requests.
 
     `study`: the folder with the certificate and the key of the server, `hub.pem` and `hub.key`.
 
@@ -92,10 +92,10 @@ def _allowed(subjects: Sequence[str]) -> str:
 
 
 def _text(text: str) -> str:
-    """Return a text in quotes, as the server reads it."""
+    """Return a quoted text in the server's syntax."""
     if not text.isprintable() or '"' in text or "\\" in text:
         raise InputError(
-            f"{text!r} cannot stand in the configuration of a server; use names and folders "
+            f"{text!r} cannot be written to the configuration of a server; use names and folders "
             "without quotes, backslashes and line breaks"
         )
     return json.dumps(text, ensure_ascii=False)
@@ -105,7 +105,7 @@ def server_program(given: Path | None = None) -> Path:
     """Return the program nats-server: the one given, that of the package, or of the system."""
     if given is not None:
         if not (given.is_file() and os.access(given, os.X_OK)):
-            raise InputError(f"{given} is no program; name nats-server, as in --server PATH")
+            raise InputError(f"{given} is not a program; name nats-server, as in --server PATH")
         return given
     beside = shutil.which("nats-server", path=str(Path(sys.executable).parent))
     found = beside or shutil.which("nats-server")
@@ -118,11 +118,11 @@ def server_program(given: Path | None = None) -> Path:
 
 
 class Server:
-    """A nats-server as a process of this one, which ends when this one does, however it ends.
+    """A nats-server as a child process, which ends with this process, however that ends.
 
-    `configured` is the file of its configuration; `log` has its lines, nothing of messages.
+    `configured` is the file of its configuration; `log` takes its lines, never message contents.
 
-    Raises `InputError` if it does not start; the message has its last line.
+    Raises `InputError` if it does not start; the message quotes its last line.
     """
 
     def __init__(self, program: Path, configured: Path, log: Path, port: int) -> None:
@@ -142,7 +142,7 @@ class Server:
         if not _within(_STARTED, lambda: not (self.runs and is_free(port))) or not self.runs:
             self.stop()
             raise InputError(
-                f"the server did not start ({self.last_line()}); mend that, or its log"
+                f"the server did not start ({self.last_line()}); correct that, and start it again"
             )
 
     @property

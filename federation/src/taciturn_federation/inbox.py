@@ -1,4 +1,4 @@
-"""What reaches a party: verified, accepted once, and requested again while it is missing.
+"""The inbox of a party: messages are verified, accepted once, and requested while missing.
 
 A party has no sockets, threads or processes: it takes packets and the time, and returns packets. A
 network may lose, repeat, delay or reorder them.
@@ -35,8 +35,8 @@ class Outcome(NamedTuple):
     """
 
     ending: Ending
-    line: str  # what happened and who can mend it, in one line that holds nothing of a record
-    # `(*shape)`; of an abandoned run those so far, if the proposal releases them; else None
+    line: str  # what happened and who can fix it, in one line without the content of a record
+    # `(*shape)`; of an abandoned run the latest, if the proposal releases it; else None
     model: Any = None
     certificate: Any = None  # `taciturn.kernel.privacy.Certificate`; None without a model
     centre: Any = None  # as of `Released`, and so are the totals
@@ -54,23 +54,23 @@ class Outcome(NamedTuple):
 
 
 NOT_STARTED = (
-    "; the run had not started, so nothing was spent: once that is mended, the same command tries "
+    "; the run had not started, so nothing was spent: once that is fixed, the same command tries "
     "again"
 )
 
 
 class Progress(NamedTuple):
-    """Where a run stands, in public facts."""
+    """The progress of a run, in public facts."""
 
-    round: int  # how many rounds this party has finished, of how many
+    round: int  # the number of rounds that this party has finished
     rounds: int
-    waiting_for: tuple[str, ...]  # names of those who are waited for
+    waiting_for: tuple[str, ...]  # names of the parties whose messages are missing
     seconds: float  # for how long
 
 
 @runtime_checkable
 class Party(Protocol):
-    """What a transport needs to know of a party; only `receive` may block for long."""
+    """The interface of a party to a transport; only `receive` may block for long."""
 
     subjects: tuple[str, ...]  # those that it subscribes to; `*` stands for one token
     outcome: Outcome | None  # how the run ended; None while it goes on
@@ -91,7 +91,7 @@ class Party(Protocol):
 
     @property
     def needed(self) -> bool:
-        """Whether others may still request what it has: its process may not end before."""
+        """Whether others may still need its messages, so that its process must not end."""
         return self.outcome is None
 
     def close(self) -> None:
@@ -103,7 +103,7 @@ _MAX_TICK = 1.0
 RETRY_INTERVAL = 1.0  # between two requests for the same message
 STATUS_INTERVAL = 5.0  # between two progress reports
 BROADCAST_INTERVAL = 0.5  # between two repetitions that all receive
-MAX_BROADCAST_REQUESTS = 8  # at once: the responses serve all who lack the same
+MAX_BROADCAST_REQUESTS = 8  # at once: one response serves all who lack the same message
 
 
 @dataclass
@@ -131,7 +131,7 @@ class RetryTimer:
         self.elapsed = self._since_request = 0.0
 
     def due(self, interval: float = RETRY_INTERVAL) -> bool:
-        """Whether to request again; if so, the next time is an interval later."""
+        """Whether to request again; if so, the next request is due an interval later."""
         if self._since_request < interval:
             return False
         self._since_request = 0.0
@@ -144,7 +144,7 @@ def verify_packet(
     """Return the content of a packet.
 
     Raises `InputError` if the envelope cannot be opened, the party does not subscribe to the
-    subject (a hub may deliver it all the same), or the sender may not publish there.
+    subject (a hub may deliver it anyway), or the sender may not publish there.
     """
     if not any(env.matches(pattern, packet.subject) for pattern in subscribed):
         raise InputError(
@@ -153,7 +153,7 @@ def verify_packet(
         )
     owner = subjects.sender(packet.subject)
     envelope = opener.open(packet.payload)
-    # a total goes down a tree as its root signed it, from node to node
+    # nodes of a tree forward a total as its root signed it
     forwarded = envelope.kind == Kind.TOTAL and env.matches(subjects.edge(), packet.subject)
     if envelope.sender != owner and not forwarded:
         raise InputError(
@@ -163,9 +163,9 @@ def verify_packet(
 
 
 class RunParty(Party):
-    """What site and coordinator of a run share: keys, journal, inbox, timers and error handling.
+    """What site and coordinator share: keys, journal, inbox, timers and error handling.
 
-    `report` is called with each line that the owner should see.
+    `report` is called with each line for the owner.
     """
 
     def __init__(
@@ -215,7 +215,7 @@ class RunParty(Party):
 
     @abstractmethod
     def _resume(self) -> list[Packet]:
-        """Return what is sent at the start of a process, and requested from then on."""
+        """Return what is sent when a process starts or resumes the run."""
 
     @abstractmethod
     def _dispatch(self, subject: str, envelope: Envelope) -> list[Packet]:
@@ -223,12 +223,12 @@ class RunParty(Party):
 
     @abstractmethod
     def _fail(self, line: str, *, breach: bool) -> list[Packet]:
-        """Return what is sent once an error has ended the run; a breach is public."""
+        """Return what is sent after an error has ended the run; a breach is public."""
 
     def _may_repeat(self, kind: int) -> bool:
         """Whether to repeat a message to all now; if so, not again within the interval.
 
-        If every request of A agents were answered to all of them, one slow round would bring A^2
+        If each request of A agents were answered to all of them, one slow round would cause A^2
         messages, and these the next slow round.
         """
         last = self._repeated.get(kind)
@@ -238,12 +238,12 @@ class RunParty(Party):
         return True
 
     def _guarded(self, work: Callable[[], list[Packet]]) -> list[Packet]:
-        """Return the packets of some work, or those that follow from its error."""
+        """Return the packets of `work`, or those that its error requires."""
         try:
             return work()
         except BreachError as error:
             return self._fail(str(error), breach=True)
-        except InputError as error:  # the disk is full, say: nothing was sent, and it may go on
+        except InputError as error:  # a full disk, for example: nothing was sent, so go on
             self._report(str(error))
             return []
         except TaciturnError as error:
@@ -252,15 +252,15 @@ class RunParty(Party):
             return self._fail(f"an error in taciturn ({type(error).__name__})", breach=False)
 
 
-# larger numbers occur in no run whose parties keep to its plan
+# larger numbers do not occur if all parties follow the plan
 _USUAL = 1e9
 
 
 class Inbox:
-    """The messages of a run that a party has: those received and not used, and what it sent.
+    """The messages of a run that a party holds: those received and not yet used, and those sent.
 
-    Other bytes for the same round are a breach, however long ago the first were used: the journal
-    keeps their digest.
+    Different bytes for the same round are a breach, however long ago the first were used: the
+    journal keeps their digest.
     """
 
     def __init__(self, exchange: Exchange, opener: Opener, journal: Journal) -> None:
@@ -270,10 +270,10 @@ class Inbox:
         self._largest: dict[int, float] = {}
 
     def accept(self, envelope: Envelope) -> tuple[int | None, bool]:
-        """Keep a message; return the round that answered it, if any, and whether it is new.
+        """Store a message; return the round that answered it, if any, and whether it is new.
 
-        Raises `BreachError` if its sender has no message of that round, sent another one before, or
-        the body is not of the shapes that the plan announces.
+        Raises `BreachError` if its sender has no message in that round or sent a different one
+        before, or if the body has not the shapes of the plan.
         """
         need = Need(envelope.kind, envelope.sender, envelope.round)
         name = self._opener.names[envelope.sender]
@@ -317,7 +317,7 @@ class Inbox:
         return packets
 
     def find(self, need: Need) -> Envelope | None:
-        """Return a message that was received and not used, or sent by this party; None if none."""
+        """Return a message that was received and not yet used, or sent by this party; else None."""
         if need.sender != self._exchange.agent:
             return self._held[need][0] if need in self._held else None
         names = {Kind.PUBLIC: f"public.{need.round}", Kind.FINAL: "final"}
@@ -329,7 +329,7 @@ class Inbox:
         return Envelope.parse(payload) if payload else None
 
     def envelopes(self, needs: Sequence[Need]) -> list[Envelope]:
-        """Return messages that are all there."""
+        """Return those of the messages that have arrived."""
         found = [self.find(need) for need in needs]
         return [one for one in found if one is not None]
 
@@ -338,7 +338,7 @@ class Inbox:
         return [one.digest for one in self.envelopes(needs)]
 
     def bodies(self, needs: Sequence[Need]) -> list[PyTree]:
-        """Return bodies, read."""
+        """Return the parsed bodies of messages."""
         return [
             self._held[need][1] if need in self._held
             else self._exchange.layout(need).unpack(self.envelopes([need])[0].body)
@@ -351,7 +351,7 @@ class Inbox:
             self._held.pop(need, None)
 
     def loudest(self) -> str | None:
-        """Return the name of who sent the largest number; None if all are of a usual size."""
+        """Return the name of the sender of the largest number; None if all are of usual size."""
         if max(self._largest.values(), default=0.0) < _USUAL:
             return None
         return self._opener.names[max(self._largest, key=lambda sender: self._largest[sender])]
@@ -365,10 +365,10 @@ def check_heads(envelope: Envelope, opener: Opener, head: bytes) -> None:
     missing = [names[agent] for agent in opener.agents if agent not in heads]
     other = [names[agent] for agent, other_head in heads.items() if other_head != head]
     if missing or other:
-        what = "signed no head" if missing else "received something else than this site"
+        what = "signed no head" if missing else "received other values than this site"
         raise BreachError(
             f"{', '.join(missing or other)} {what}, so {names[envelope.sender]} may have sent "
-            "sites different values: no model is accepted; compare notes by telephone"
+            "sites different values: no model is accepted; ask the other owners by telephone"
         )
 
 
@@ -393,4 +393,4 @@ def _enclosed(envelope: Envelope, what: str, opener: Opener) -> list[Envelope]:
         return [opener.open(bytes.fromhex(text)) for text in envelope.values[what]]
     except ValueError as error:
         name = opener.names[envelope.sender]
-        raise BreachError(f"{name} handed on what no site signed: {error}") from None
+        raise BreachError(f"{name} enclosed a message that no site signed: {error}") from None

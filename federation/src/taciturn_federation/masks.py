@@ -1,4 +1,4 @@
-"""Masks under which only the sum of all answers can be read.
+"""Masks that reveal only the sum of all answers.
 
 The masks of pairs of participants are words that look random alone and cancel in the sum over all.
 """
@@ -36,13 +36,13 @@ KEY_BYTES = 32
 def shared_secret(key: X25519PrivateKey, public: bytes) -> bytes:
     """Return the 32 bytes that only the owners of two keys can compute.
 
-    Raises `InputError` if the other key is of another length, or one of the few points with which
-    everybody shares the same secret.
+    Raises `InputError` if the other key has the wrong length, or is one of the few points of small
+    order, for which the secret is the same for everyone.
     """
     try:
         return key.exchange(X25519PublicKey.from_public_bytes(public))
     except ValueError:
-        raise InputError("a key of masks is not one of X25519") from None
+        raise InputError("a mask key is not a valid X25519 key") from None
 
 
 _LABEL = b"taciturn masks: participants 1\n"
@@ -50,7 +50,7 @@ _LABEL = b"taciturn masks: participants 1\n"
 
 @dataclass(frozen=True)
 class Participants:
-    """All participants of a run, in their order; each has a separate key."""
+    """All participants of a run in order, each with a separate key."""
 
     run: bytes  # the digest of the signed proposal; it and each key are 32 bytes
     signers: tuple[bytes, ...]  # each one's long-term key, which signed its key of the run
@@ -59,13 +59,13 @@ class Participants:
     def __post_init__(self) -> None:
         if len(self.signers) != len(self.keys) or not self.keys:
             raise InputError(
-                f"{len(self.keys)} keys of masks were signed by {len(self.signers)} participants; "
+                f"{len(self.keys)} mask keys were signed by {len(self.signers)} participants; "
                 "each has one"
             )
         if any(len(part) != KEY_BYTES for part in (self.run, *self.signers, *self.keys)):
             raise InputError("the digest of a run or a key is not 32 bytes long")
         if len(set(self.keys)) < len(self.keys):
-            raise InputError("two participants have the same key of masks")
+            raise InputError("two participants have the same mask key")
 
     @property
     def digest(self) -> bytes:
@@ -80,9 +80,9 @@ class Participants:
 
     @classmethod
     def of(cls, opener: Opener, accepted: Sequence[Envelope]) -> Participants:
-        """Return the participants of a run by the acceptances of all, in their order.
+        """Return the participants of a run from the acceptances of all, in order.
 
-        Raises `BreachError` if the key of one is missing, none, or another's.
+        Raises `BreachError` if the key of one is missing, invalid, or that of another.
         """
         keys: list[bytes] = []
         for one in accepted:
@@ -92,11 +92,11 @@ class Participants:
                 shared_secret(X25519PrivateKey.generate(), key)
             except (KeyError, TypeError, ValueError):
                 raise BreachError(
-                    f"{name} accepted without a key of masks, which the observer sum needs; its "
-                    "owner should look at its version of taciturn"
+                    f"{name} accepted without a mask key, which the observer sum needs; its owner "
+                    "should check its version of taciturn"
                 ) from None
             if key in keys:
-                raise BreachError(f"{name} has the key of masks of {opener.names[keys.index(key)]}")
+                raise BreachError(f"{name} has the mask key of {opener.names[keys.index(key)]}")
             keys.append(key)
         return cls.with_keys(opener, keys)
 
@@ -120,13 +120,12 @@ class Masks:
 
     **Guarantee.** P_ij(t) is ChaCha20 (RFC 8439) under a key from HKDF-SHA256 (RFC 5869) of the
     X25519 secret of i and j, bound to run, digest of all participants, i, j, part of the run,
-    round and the transcript before it. To anybody who has neither key it looks uniform, and
+    round and the transcript before it. To anyone without either key it looks uniform, and
     independent of all other streams. So the words of all honest participants but one look uniform
-    and independent of what they carry, whatever set of participants the others were
-    shown: among those who were shown the same, the last one's words add what is missing to the sum,
-    and streams of others do not cancel.
-    No two messages are sent under one stream: a round that was masked is not masked with other
-    words, nor is an earlier one.
+    and independent of their content, whatever sets of participants they were shown: among those who
+    were shown the same set, the words of the last one are the sum less the others; streams between
+    different sets do not cancel. No two messages are sent under one stream: a masked round is never
+    masked with other words, nor is an earlier one.
 
     `part` is a name: each part of a run that counts its rounds from 0 has separate streams. `after`
     is the last round that an earlier process masked, -1 for none.
@@ -143,7 +142,7 @@ class Masks:
     ) -> None:
         if participants.keys[number] != key.public_key().public_bytes_raw():
             raise InputError(
-                f"the key of masks is not that of participant {number} in this run; put back the "
+                f"the mask key is not that of participant {number} in this run; put back the "
                 "one of its acceptance"
             )
         others = [other for other in range(len(participants.keys)) if other != number]
@@ -278,7 +277,7 @@ class Masking:
         participants = Participants.of(self._opener, accepted)
         if participants.keys[self._agent] != self.public:
             raise BreachError(
-                "the start of the run has another key of masks for this site than it sent; another "
+                "the start of the run has another mask key for this site than it sent; another "
                 "process has its signing key"
             )
         self._journal.put(self._run, "participants", b"".join(participants.keys))
@@ -350,7 +349,7 @@ _MIN_AGE = 86_400.0
 
 
 def remove_stale_keys(journal: Journal, *, now: float | None = None, but: str = "") -> list[str]:
-    """Remove the keys of masks of runs that are over, and return a line for each.
+    """Remove the mask keys of runs that are over, and return a line for each.
 
     A run is over that ended by the journal, that was never accepted, or that no process of
     this site has resumed for a day and for twice the patience of its study: the coordinator

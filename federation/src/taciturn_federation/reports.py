@@ -1,4 +1,4 @@
-"""What a party shows: a site before a run, every party during it and after it."""
+"""The output of a party: of a site before a run, of every party during and after it."""
 
 from __future__ import annotations
 
@@ -60,17 +60,17 @@ from taciturn_federation.keys import public_key
 from taciturn_federation.local import Local, certificate_for, derive, evaluation_leg, layouts_of
 from taciturn_federation.site import AgentRounds
 
-_MASKED = ", and so are the masks under which only the sum over all sites can be read"
+_MASKED = ", and so are the masks, which cancel only in the sum over all sites"
 
 
 @dataclass(frozen=True)
 class Check:
-    """What a site derived from a proposal and its file; nothing was spent."""
+    """The result of a check: what a site derives from a proposal and its file."""
 
     local: Local
     rounds: int  # in which it answers
     message_bytes: int  # of each of its messages
-    # what the account has, and whether the run fits; None where none was named
+    # what the account has, and whether the run fits; None if no account was named
     account: Mapping[str, str] | None
 
     @property
@@ -98,25 +98,24 @@ class Check:
         key = signed.participants[local.agent].fingerprint
         others = [site.name for site in signed.participants if site.name != local.name]
         code = [
-            "Before you run it, compare this code with the other owners by telephone, and not with "
-            "the coordinator: if all have the same, no party poses as one of you to read the "
-            "answers of another",
+            "Before you run it, compare this code with the other owners by telephone, not with the "
+            "coordinator: if all codes agree, no party can pose as an owner to read the answers of "
+            "another",
             f"  taciturn site run --agreed {signed.code}",
         ]
         leg = local.evaluation
         evaluation = [] if leg is None or local.agent not in leg.agents else [
-            f"Then one answer of {leg.layout.leaves[0].shape[0]} noised numbers about the records "
-            "that are held out, sent to all; no record is in both"
+            f"Then one answer of {leg.layout.leaves[0].shape[0]} noised numbers on the held-out "
+            "records, sent to all; no record is used in both"
         ]  # fmt: skip
         return [
             f"Study {signed.study}, run {signed.subjects.run}: {proposal.method.name}, "
             f"{plan.rounds} rounds, with {', '.join(others) or 'no other site'}",
-            "Signed by the study's coordinator; the file has the columns and the count that it "
-            "states",
+            "Signed by the study's coordinator; columns and count of the file are as proposed",
             f"This site is {local.name}, number {local.agent}, signing key {key}",
             *(code if summed else []),
             "",
-            "Certificate, as this site derives it",
+            "Certificate, as derived by this site",
             *(f"  {line}" for line in certificate.lines()),
             "",
             f"What leaves the site: {self.rounds} messages of {self.message_bytes:,} bytes, "
@@ -133,7 +132,7 @@ class Check:
     def _account_line(self) -> str:
         account = self.account
         if account is None:
-            return "Account: none named; --account shows what is left and charges the run"
+            return "Account: none named; with --account the run is charged, and the rest is shown"
         line = f"Account {account['account']} ({account['promise']}): left {account['left']}"
         return f"{line}; {account['refused']}" if account["refused"] else (
             f"{line}, after this run {account['left_after']}"
@@ -165,7 +164,7 @@ def _account_values(account: Account, local: Local) -> dict[str, str]:
         charge = local.charge
         local.checked_account(account)
         check_fits(state, charge, purpose_of(local.plan, local.signed.study))
-    except InputError as error:  # there is no room, or the noise has no place in an account
+    except InputError as error:  # too little is left, or no account takes such noise
         return values | {"refused": str(error)}
     total = total_of(state.terms, state.caps.order, [*(r.charge for r in state.charged), charge])
     names = ("squares", "divergence", "values")
@@ -175,22 +174,22 @@ def _account_values(account: Account, local: Local) -> dict[str, str]:
 
 # during a run
 
-# events that an operator has to mend, as lines on the terminal
+# events that require an operator, as lines on the terminal
 _TROUBLE = {
     "hub_away": "the hub cannot be reached",
     "hub_lost": "the connection to the hub was lost",
     "hub_died": "the server ended and is started again",
-    "hub_stale": "the server runs on as it was",
+    "hub_stale": "the server continues with its old configuration",
 }
 _MAX_NAMES = 3
 
 
 class Events:
-    """Events of a run: JSON lines for a log, and lines on the terminal where an operator must act.
+    """Events of a run: JSON lines in a log, and lines on the terminal if an operator must act.
 
     Neither a full disk nor a closed terminal raises here: a run does not end because its log cannot
-    be written. Each line is appended to `log`, without a buffer, in one write. One for which the
-    disk has no room is dropped; the next line that fits is preceded by the number of those dropped.
+    be written. Each line is appended to `log` in one unbuffered write. A line that does not fit on
+    the disk is dropped; the next one that fits is preceded by the number of dropped lines.
 
     **Guarantee.** Values are public: names, numbers of rounds, seconds, errors of the network.
     """
@@ -200,11 +199,11 @@ class Events:
         self._dropped, self._broken = 0, False
 
     def report(self, line: str) -> None:
-        """Log a line that a party has for its owner."""
+        """Log a message of a party to its owner."""
         self("report", line=line)
 
     def __call__(self, event: str, **values: Any) -> None:
-        """Log an event, and show it where it is trouble."""
+        """Log an event, and show it if an operator must act."""
         if self._dropped and self._append("log_gap", {"dropped": self._dropped}):
             self._dropped = 0
         if self._dropped or not self._append(event, values):
@@ -215,7 +214,7 @@ class Events:
                 error_line(f"{_TROUBLE[event]}{f' ({reason})' if reason else ''}; waiting", kind="")
 
     def _append(self, event: str, values: Mapping[str, Any]) -> bool:
-        """Append a JSON object as one line; whether there was room for it, or no log."""
+        """Append a JSON object as one line; return False if the log could not be written."""
         if self._log is None:
             return True
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
@@ -225,7 +224,7 @@ class Events:
             written = self._log.write(content)
         except OSError:
             return False
-        # a full disk may take the first bytes of a line; what follows starts on a new line
+        # a full disk may cut a line; the next one then starts on a new line
         self._broken = self._broken if not written else written < len(content)
         return written == len(content)
 
@@ -258,7 +257,7 @@ class ProgressDisplay:
         self._last = Progress(0, 0, (), 0.0)
 
     def __call__(self, progress: Progress) -> None:
-        """Show where a run stands."""
+        """Show the progress of a run."""
         if progress[:3] != self._last[:3]:
             self._events("progress", **progress._asdict())
         self._last = progress
@@ -268,7 +267,7 @@ class ProgressDisplay:
                 typer.echo(f"\r\x1b[K{printable(progress_text(progress))}", err=True, nl=False)
 
     def end(self, ending: str) -> None:
-        """Store for `status` how a run ended."""
+        """Store the outcome of a run for `status`."""
         self._write(ending=ending)
 
     def _write(self, **more: str) -> None:
@@ -277,14 +276,14 @@ class ProgressDisplay:
             write_text(json.dumps(strict(values)) + "\n", self._file)
 
     def leave(self) -> None:
-        """Leave the line of the terminal."""
+        """End the progress line of the terminal."""
         if self._terminal:
             with suppress(OSError):
                 typer.echo(err=True)
 
 
 def progress_text(progress: Progress) -> str:
-    """Return where a run stands in one line.
+    """Return the progress of a run in one line.
 
     Examples
     --------
@@ -300,7 +299,7 @@ def progress_text(progress: Progress) -> str:
 
 
 def read_progress(file: Path) -> str | None:
-    """Return where a run stood when its process last wrote it, or how it ended; None if never."""
+    """Return the last written progress of a run, or its outcome; None if there is none."""
     try:
         values = json.loads(file.read_text(encoding="utf-8"))
         progress = Progress(**{name: values[name] for name in Progress._fields})
@@ -315,20 +314,20 @@ def read_progress(file: Path) -> str | None:
 
 @dataclass(frozen=True, kw_only=True)
 class RunReport:
-    """A run that is over, as one party knows it."""
+    """A finished run, as one party knows it."""
 
     signed: SignedProposal
     plan: Plan
     outcome: Outcome
-    # how good the model is by noised counts of held-out records; None without an evaluation
+    # the score of the model on held-out records, with noise; None without an evaluation
     score: PrivateScore | None
     seconds: float  # wall time of the run
     agent: int | None = None  # the number of the site whose report it is; None: the coordinator's
-    charged: Charged | None = None  # where the site's run was charged; None if nowhere
+    charged: Charged | None = None  # the account that was charged, if any
 
     @property
     def certificate(self) -> Certificate:
-        """The certificate of the run; without a model that of the plan."""
+        """The certificate of the run; that of the plan if there is no model."""
         released: Certificate | None = self.outcome.certificate
         if released is not None:
             return released
@@ -360,8 +359,8 @@ class RunReport:
     def values(self, out: Path | None) -> dict[str, Any]:
         """Return the results as strictly valid JSON values.
 
-        **Guarantee.** Public facts of the proposal, the certificate, and post-processing of what
-        was released. A site's has its account besides, which only its owner may show.
+        **Guarantee.** They are public facts of the proposal, the certificate, and post-processing
+        of the release. Those of a site add its account, which only its owner may disclose.
         """
         signed, proposal, certificate = self.signed, self.signed.proposal, self.certificate
         local: dict[str, Any] = {}
@@ -386,7 +385,7 @@ class RunReport:
         return values
 
     def save(self, out: Path, *, force: bool) -> Path | None:
-        """Write the report into a folder, whole or not at all.
+        """Write the report into a folder, atomically.
 
         Returns the file of the certificate; None without a model. Raises as `write_folder`.
         """
@@ -412,10 +411,10 @@ class RunReport:
         """Return the report as a page."""
         signed, proposal, certificate = self.signed, self.signed.proposal, self.certificate
         story = (
-            f"{len(signed.participants)} sites, each with a separate signing key, trained one "
-            f"model together on {proposal.units_text}, in {self.plan.rounds} rounds of "
-            f"{proposal.method.name}. They sent answers with noise that each drew itself, and no "
-            "records. On which machines they ran is not known here. "
+            f"{len(signed.participants)} sites, each with a separate signing key, jointly trained "
+            f"one model on {proposal.units_text}, in {self.plan.rounds} rounds of "
+            f"{proposal.method.name}. Each sent answers with noise that it drew itself, and no "
+            "records. Their machines are not known here. "
             f"{_capital(self.outcome.line)}."
         )
         sites = [

@@ -1,4 +1,4 @@
-"""A site: the owner of one agent's records, who answers what follows from the proposal."""
+"""A site: holds the records of one agent, and answers the questions of a proposal."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ from taciturn_federation.journal import Entry, Journal, RoundRow, RunRow
 from taciturn_federation.local import Local, Released, entries_to_json
 from taciturn_federation.masks import Masking
 
-# most numbers that are drawn in one block; later rounds take further ones
+# most numbers drawn in one block; later rounds draw further blocks
 _BLOCK = 2**18
-# the same on a relay, where most of a block belongs to others' hops and is never used
+# the same on a relay, where most of a block belongs to hops of others and is never used
 _BLOCK_OF_TOKEN = 2**14
 
 
@@ -49,14 +49,14 @@ class Answer(NamedTuple):
 
 
 class AgentRounds:
-    """The rounds of one agent in one leg; it holds the agent's records, as its door takes them.
+    """The rounds of one agent in one leg, with the agent's records in the format of the door.
 
-    **Guarantee.** An answer is that of `Live` to the algorithm's question, under the scale of
-    the plan; its record is compared with the plan before anything is returned. Without a seed noise
-    and batches come from a fresh key of the operating system, which is written nowhere: a new
+    **Guarantee.** An answer is that of `Live` to the algorithm's question, with the noise scale of
+    the plan; its record is compared with the plan before anything is returned. Without a seed,
+    noise and batches come from a fresh key of the operating system, which is stored nowhere: a new
     object draws independently of every earlier one. Every round is answered once. The noise is
-    tested (`taciturn.kernel.privacy.drawn`) whenever twice as much of it was drawn as at the last
-    test, and in the last round, before its message is returned; after a restart, from there on.
+    tested (`taciturn.kernel.privacy.drawn`) whenever its amount has doubled since the last test,
+    and in the last round, before its message is returned; a restart begins a new count.
     """
 
     def __init__(self, plan: Plan, agent: int, private: Private, seed: int | None) -> None:
@@ -97,12 +97,12 @@ class AgentRounds:
         return network.inbox(first, self.agent)
 
     def answer(self, turn: int, state: PyTree, inbox: PyTree) -> Answer:
-        """Return the agent's part in a round; for the last round again, the same.
+        """Return the agent's answer in a round; a repeated call for the last one returns the same.
 
-        A site calls it again where it could not write the answer, as on a full disk.
+        A site repeats the call if it could not write the answer, as on a full disk.
 
-        Raises `PrivacyError` if the door's record deviates from the plan, the noise does not pass
-        its test, the agent does not answer in that round, or it answered a later one.
+        Raises `PrivacyError` if the door's record deviates from the plan, the noise fails its test,
+        the agent does not answer in that round, or it answered a later one.
         """
         if self._holder[turn] != self.agent:
             raise PrivacyError(f"agent {self.agent} does not answer in round {turn} of the plan")
@@ -137,7 +137,7 @@ class AgentRounds:
         return at(at(self._block[2], turn - first), 0)
 
     def _test_noise(self, turn: int, sizes: HostArray) -> None:
-        """Add the noise of a round to what was drawn, and test it where that is due."""
+        """Count the noise of a round, and test all of it if a test is due."""
         if self._test is None:
             return
         ledger, cell = self.plan.ledger, (slice(self.agent, self.agent + 1), slice(turn, turn + 1))
@@ -169,7 +169,7 @@ class AgentRounds:
         )
         if found != self._planned[turn]:
             raise PrivacyError(
-                f"round {turn}: the door answered otherwise than planned; nothing is sent"
+                f"round {turn}: the door's answer deviates from the plan; nothing is sent"
             )
         return found
 
@@ -213,7 +213,7 @@ def _planned(turns: Turn, ledger: Ledger, agent: int) -> tuple[tuple[Entry, ...]
 
 
 class UnreadableError(TaciturnError):
-    """A cell of a site's file is not as declared: only its owner learns which."""
+    """A cell of a site's file is not as declared; only its owner learns which."""
 
 
 _LOCAL_FAILURE = "a local error of this site; details are in its log"
@@ -273,7 +273,7 @@ class Site(inbox.RunParty):
         return Progress(self.turn, self._end_turn, names, self._waiting.elapsed)
 
     def tick(self, now: float) -> list[Packet]:
-        """Return requests for what is missing, once a second, and from time to time a status."""
+        """Return requests for missing messages, once a second, and from time to time a status."""
         self._waiting.tick(now)
         patience = self.signed.patience
         if self.outcome is None and self._waiting.elapsed > 2 * patience:
@@ -312,8 +312,8 @@ class Site(inbox.RunParty):
             return "accepted"
         if row.data != data:
             raise InputError(
-                "the file of records changed since this run was accepted; put the file back that "
-                "was there, or request a new proposal"
+                "the file of records changed since this run was accepted; restore the earlier "
+                "file, or request a new proposal"
             )
         self._find_reservation(row)
         if row.phase == "running":
@@ -352,13 +352,13 @@ class Site(inbox.RunParty):
         status = "returned" if found is None else found.status
         if status == "opened":
             self._reservation = self._account.reopened(row.reserved)
-        elif row.phase == "accepted":  # the account returns that of a process that is gone
+        elif row.phase == "accepted":  # the account returns the reservation of an ended process
             self._reserve()
             self._journal.set_phase(self._digest, "accepted", reserved=self.charged_as)
         elif status not in ("released", "failed"):
             raise InputError(
                 "the account does not hold this run, which is under way (a restored backup, or "
-                "another account); name the account that it was accepted with"
+                "another account); name the account with which it was accepted"
             )
 
     def _release(self) -> None:
@@ -382,7 +382,7 @@ class Site(inbox.RunParty):
     # the start: mark, then open the records
 
     def _start(self, envelope: Envelope) -> list[Packet]:
-        """Begin, once all have accepted; the mark in the account comes before the door."""
+        """Begin once all have accepted; mark the account before opening the records."""
         if self._phase != "accepted":
             return self._broadcast_end() if self._phase == "finished" else []
         accepted = inbox.acceptances_of(envelope, self._opener)
@@ -399,9 +399,9 @@ class Site(inbox.RunParty):
         return [*self._advance(), *self._resume()]
 
     def _open_records(self) -> None:
-        """Read the records, and go on where the journal ends."""
+        """Read the records, and continue where the journal ends."""
         local, journal = self._local, self._journal
-        # stored, so that a later start of this run does not train on what this one holds out
+        # stored, so that a restart does not train on the held-out records
         key = journal.put(self._digest, "division", secrets.token_bytes(DRAW_KEY_BYTES))
         read = partial(local.records, Draw(key=key))
         records = reraise_clean(read, InputError, lambda error: UnreadableError(str(error)))
@@ -424,9 +424,9 @@ class Site(inbox.RunParty):
         self._rounds = rounds
 
     def _resume_after(self, row: RoundRow) -> None:
-        """Take state, inbox and transcript from the last round in the journal.
+        """Restore state, inbox and transcript from the last round in the journal.
 
-        Under masks no state is stored, and questions and messages are the same whatever it is.
+        Under masks no state is stored; questions and messages do not depend on it.
         """
         stored = self._exchange.stored
         size = len(row.state) - stored.size
@@ -460,13 +460,13 @@ class Site(inbox.RunParty):
         return steps[kind](envelope) if kind in steps else []
 
     def _accept_message(self, envelope: Envelope) -> list[Packet]:
-        """Accept a message; send again what answered it before, or go on."""
+        """Accept a message; repeat the earlier response to it, or continue."""
         answered, new = self._inbox.accept(envelope)
         on_star = envelope.sender == COORDINATOR
         if answered is not None and answered < self._end_turn:
             row = self._journal.round(self._digest, answered)
             return self._exchange.packets(row.round, row.message) if row and on_star else []
-        # of agents only requests are answered, or they would answer each other
+        # of other agents only requests are answered, or two would answer each other for ever
         if answered is not None or not new:
             return self._broadcast_end() if on_star else []
         before = self.turn
@@ -477,7 +477,7 @@ class Site(inbox.RunParty):
 
     @override
     def _resume(self) -> list[Packet]:
-        """Return requests for all that is missing; where nothing is, for the heads of all."""
+        """Return requests for all missing messages; if none is missing, for the heads of all."""
         if self.outcome is not None:
             return self._farewell()
         if self._phase == "accepted":
@@ -537,7 +537,7 @@ class Site(inbox.RunParty):
         return self._inbox.missing(exchange.finals if self._trained is None else exchange.scores)
 
     def _advance(self) -> list[Packet]:
-        """Return the messages of all rounds for which everything has arrived, and of the end."""
+        """Return the messages of all rounds whose inputs have arrived, and those of the end."""
         if self._rounds is None or self._phase not in ("running", "finished"):
             return []
         packets = self._forward()
@@ -555,7 +555,7 @@ class Site(inbox.RunParty):
         return [*packets, *self._broadcast_end()]
 
     def _forward(self) -> list[Packet]:
-        """Return what others need before this site can answer; written, and then sent."""
+        """Return what others need before this site can answer, written before it is sent."""
         need = None if self._done else self._exchange.to_forward(self.turn)
         envelope = None if need is None else self._inbox.find(need)
         if need is None or envelope is None or need == self._forwarded:
@@ -576,7 +576,7 @@ class Site(inbox.RunParty):
         message, state = layouts.message.pack(answer.message), b""
         if self._masking is None:
             state = layouts.state.pack(answer.state)
-        else:  # the state holds the answer in plain: it is not written
+        else:  # the state holds the unmasked answer: it is not written
             message = self._masking.mask(turn, transcript, message)
         body = exchange.outgoing(message, bodies)
         self._check_computable(layouts.message.unpack(body))
@@ -587,7 +587,7 @@ class Site(inbox.RunParty):
         return RoundRow(turn, digests, payload, state, transcript, answer.entries)
 
     def _check_computable(self, message: PyTree) -> None:
-        """Raise `BreachError` if a message would be refused for what others sent before it."""
+        """Raise `BreachError` if inputs of others make a message one that would be refused."""
         if env.is_computable(message):
             return
         sender = self._inbox.loudest()
@@ -601,7 +601,7 @@ class Site(inbox.RunParty):
     # the end of the rounds: last message, evaluation, head
 
     def _broadcast_end(self) -> list[Packet]:
-        """Return what all receive at the end, as far as it is known; nothing before."""
+        """Return what all receive at the end, as far as it is known; nothing before the end."""
         if not self._done:
             return []
         payloads = [self._final()]
@@ -620,7 +620,7 @@ class Site(inbox.RunParty):
         return [Packet(subject, payload) for payload in payloads if payload]
 
     def _final(self) -> bytes | None:
-        """Return what all receive after the last round, as it was first sent; None for nothing."""
+        """Return what all receive after the last round, as first sent; None if there is nothing."""
         stored = self._journal.get(self._digest, "final")
         if stored is not None:
             return stored
@@ -681,7 +681,7 @@ class Site(inbox.RunParty):
     # the end of the run
 
     def _conclude(self, envelope: Envelope) -> list[Packet]:
-        """End with the model, if the heads that all sites signed agree with this site's."""
+        """End with the model, if all sites signed the same head as this one."""
         head = self._sign_head() if self._done else None
         if head is None or self._head is None:
             return []
@@ -703,7 +703,7 @@ class Site(inbox.RunParty):
         return self._farewell()
 
     def _give_up(self, line: str) -> list[Packet]:
-        """End before the start, in no journal: the reservation is returned, nothing is spent."""
+        """End before the start, without a journal entry: the reservation is returned."""
         self._release()
         self.outcome = Outcome("abandoned", line + inbox.NOT_STARTED)
         self._report(self.outcome.line)
@@ -712,7 +712,7 @@ class Site(inbox.RunParty):
     def _end(
         self, ending: Ending, line: str, *, model: Released | None = None, by_others: bool = True
     ) -> None:
-        """Close journal and account: what was answered is charged, or all of it.
+        """Close journal and account: either the answered rounds are charged, or the whole run.
 
         The journal comes first: once it states that the run has ended, no further round is
         answered, so the rounds in it are complete. Where the disk is full, an end with a model
@@ -746,7 +746,7 @@ class Site(inbox.RunParty):
 
     @override
     def _fail(self, line: str, *, breach: bool) -> list[Packet]:
-        """Refuse; others learn of a breach, and of a local error only that there was one."""
+        """Refuse; others learn the reason of a breach, but of a local error only its occurrence."""
         if self.outcome is not None:
             return []
         self._end("refused", line, by_others=breach)
@@ -754,7 +754,7 @@ class Site(inbox.RunParty):
         return [self._state_packet(Kind.REFUSAL, {"line": public})]
 
     def _farewell(self) -> list[Packet]:
-        """Return the message that this site is done: the coordinator may leave."""
+        """Return the message that this site is done, so that the coordinator may leave."""
         assert self.outcome is not None
         if self.outcome.ending != "refused":
             return [self._state_packet(Kind.DONE, {"ending": self.outcome.ending})]

@@ -1,7 +1,7 @@
-"""A party over NATS: the connection and the thread of an object without input and output.
+"""A party over NATS: the connection and the thread of a party, which has no input or output.
 
-The party computes in a separate thread, so that the connection lives on meanwhile. Messages may
-be lost, since a party requests again what it lacks; so nothing is stored while the hub is away.
+The party computes in a separate thread, so that the connection stays alive meanwhile. Messages may
+be lost, since a party requests what it lacks; so nothing is stored while the hub is unreachable.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ TICK = 0.1
 # between attempts to reach the hub, and when it denies this party a subject
 _RETRY, _RETRY_DENIED = 0.2, 1.0
 _CONNECT, _FLUSH = 10.0, 2
-# waiting messages of a party that computes; further ones are dropped, and requested again
+# queued messages of a party that computes; further ones are dropped, and requested again
 _MAX_WAITING = 4096
 
 
@@ -48,7 +48,7 @@ class Link:
 
 @dataclass(frozen=True)
 class Watch:
-    """Callbacks: events with plain values, as a log line holds, and progress."""
+    """Callbacks: events with plain values, as in a log line, and progress."""
 
     event: Callable[..., None] = lambda _name, **_values: None
     progress: Callable[[Progress], None] = lambda _progress: None
@@ -57,8 +57,8 @@ class Watch:
 def run_party(party: Party, link: Link, watch: Watch) -> Outcome | None:
     """Return the outcome of a party that runs until it ends; None if it was interrupted.
 
-    SIGINT and SIGTERM end it cleanly: the round under way is finished, nothing is lost. In the
-    end the party is closed. Raises as `serve`.
+    SIGINT and SIGTERM end it cleanly: the current round is finished, nothing is lost. Finally the
+    party is closed. Raises as `serve`.
     """
     # it warns of every connection that a server closes
     logging.getLogger("asyncio").setLevel(logging.ERROR)
@@ -76,9 +76,9 @@ def run_party(party: Party, link: Link, watch: Watch) -> Outcome | None:
 
 
 async def serve(party: Party, link: Link, watch: Watch, stop: asyncio.Event) -> Outcome | None:
-    """Return the outcome of a party that runs until it ends; None if `stop` came before.
+    """Return the outcome of a party that runs until it ends; None if `stop` is set first.
 
-    Raises `InputError` if the hub has another certificate than that of the invitation.
+    Raises `InputError` if the hub's certificate is not that of the invitation.
     """
     connection = _Connection(party.subjects, link, watch)
     with ThreadPoolExecutor(1, "taciturn party") as thread:
@@ -90,7 +90,7 @@ async def serve(party: Party, link: Link, watch: Watch, stop: asyncio.Event) -> 
             with contextlib.suppress(asyncio.CancelledError, InputError):
                 await connecting
             if connection.client is not None:
-                with contextlib.suppress(Exception):  # what was lost is requested again
+                with contextlib.suppress(Exception):  # lost messages are requested again
                     await connection.client.flush(timeout=_FLUSH)
                 await _close(connection.client)
 
@@ -112,7 +112,7 @@ async def _pump(
 
     while not stop.is_set():
         if connecting.done():
-            connecting.result()  # raises what cannot be mended by waiting
+            connecting.result()  # raises errors that waiting cannot fix
         packets = await connection.packets(max(0.001, min(TICK, ticked + TICK - time.monotonic())))
         if not started and connection.client is None:
             continue
@@ -261,7 +261,7 @@ def _is_denied(why: str) -> bool:
 
 
 def _reason(error: BaseException) -> str:
-    """Return why the hub cannot be used, and who can mend that."""
+    """Return why the hub cannot be used, and who can fix that."""
     text = str(error) or type(error).__name__
     low = text.lower()
     if "permissions violation" in low:
@@ -280,15 +280,15 @@ def _reason(error: BaseException) -> str:
 
 
 _LINE = "it could not begin; its owner has the reason"
-# seconds for which the owner waits besides, where hub or coordinator are away
+# seconds for which the owner waits longer, if hub or coordinator cannot be reached
 _PATIENCE = 3.0
 
 
 class DecliningSite(Party):
-    """A site that does not begin: it refuses, until the coordinator ends.
+    """A site that cannot begin: it refuses until the coordinator ends the run.
 
-    **Guarantee.** It sends one fixed line, and again each second: only its owner learns why it does
-    not begin, and that it does not is seen anyway, since it does not accept.
+    **Guarantee.** It sends one fixed line each second: only its owner learns why it cannot begin;
+    that it cannot is visible anyway, since it does not accept.
     """
 
     def __init__(self, signed: SignedProposal, agent: int, key: Ed25519PrivateKey) -> None:
@@ -321,7 +321,7 @@ class DecliningSite(Party):
 
 
 def decline(signed: SignedProposal, agent: int, key: Ed25519PrivateKey, link: Link) -> None:
-    """Inform the coordinator that a site does not begin, if it can be reached within seconds."""
+    """Inform the coordinator that a site cannot begin, if it can be reached within seconds."""
 
     async def refuse() -> None:
         stop = asyncio.Event()

@@ -1,4 +1,4 @@
-"""Pairwise privacy where it is exact: questions that are affine with a public slope."""
+"""Exact pairwise privacy, for questions that are affine with a public slope."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from taciturn.typing import Array, HostArray
 
 MOST_NUMBERS = 4000
 AFFINE = (
-    "questions are affine with public slopes, so what an agent hears is a linear map, known to "
-    "all, of private constants and noise"
+    "questions are affine with public slopes, so what an agent receives is a public linear map of "
+    "private constants and noise"
 )
 _METHODS = (NIDS, EXTRA, LinearisedGossipADMM, RECAL, Walkman)
 
 
 class Affine(Door):
-    """Answers slope x + noise: the private constants of a run are taken as 0.
+    """Answers slope x + noise, with the private constants of a run set to 0.
 
-    `slope`, `noise`: of all agents.
+    `slope`, `noise`: those of all agents.
     """
 
     slope: Float[Array, "A D D"]
@@ -48,10 +48,10 @@ class Affine(Door):
 def pairwise_mu_affine(
     plan: Plan, features: Float[HostArray, "A M D"], *, released: bool
 ) -> Pairwise:
-    r"""Return exactly what agent j learns of one target of agent i, beside public features.
+    r"""Return exactly what agent j learns about one target of agent i, given public features.
 
-    With P the orthogonal projection onto the row space of B C^(1/2), B the linear map from the
-    answers' noise to what j hears and C the noise's covariance,
+    Let B be the linear map from the noise of the answers to what j receives, C the covariance of
+    the noise, and P the orthogonal projection onto the row space of B C^(1/2). Then
 
         mu_ij = max_k | P C^(-1/2) (change of i's answers if y_ik moves by beta) |_2.
 
@@ -171,7 +171,7 @@ def row_space(rows: Float[HostArray, "R N"]) -> Float[HostArray, "r N"]:
 
 
 def _checked_beta(plan: Plan) -> float:
-    """Return how far a target may move, once the run is seen to be affine with public slopes."""
+    """Return beta, after checking that the run is affine with public slopes."""
     program, relation = plan.program, plan.terms.adjacency.relation
     if not all(type(oracle) is TargetGradient for oracle in program.oracles):
         raise InputError(

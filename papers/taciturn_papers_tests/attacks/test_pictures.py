@@ -81,7 +81,7 @@ def test_what_does_not_fit_is_refused():
     found, _, _ = seen(2)
     with pytest.raises(InputError, match="2 records"):
         rank_one(found)
-    with pytest.raises(InputError, match="not a number"):
+    with pytest.raises(InputError, match="not finite"):
         Seen(found.points, found.answers * np.nan, 2, 1.0)
 
 

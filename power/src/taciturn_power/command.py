@@ -1,4 +1,4 @@
-"""`taciturn grid`: a private power flow, optimal or balanced by consensus, and its report."""
+"""`taciturn grid`: private optimal power flow, or a balanced state by consensus."""
 
 from __future__ import annotations
 
@@ -62,49 +62,49 @@ _ACCOUNT = ("account", "accounts", "another_account")
 _OPTIONS: dict[str, tuple[Any, ...]] = {
     "beta": (
         str,
-        "How far one demand (active or reactive, of one bus) may change unnoticed: 10MW, or 5% of "
-        "--largest-demand, or per unit, so 0.01 is 1 MW where baseMVA is 100.",
+        "The largest change of one demand (active or reactive, of one bus) that is hidden: 10MW, "
+        "5% of --largest-demand, or per unit (0.01 is 1 MW if baseMVA is 100).",
     ),
     "epsilon": (float, "Total budget; inf for a run without noise."),
-    "delta": (float, "Total budget; below 1/(number of demands)."),
+    "delta": (float, "Total budget; choose it below 1/(number of demands)."),
     "problem": (
         str,
-        "opf, the cheapest dispatch, or balance, a state that zones agree on; if not given, opf "
-        "where the case has costs.",
+        "opf, the cheapest dispatch, or balance, a state on which zones agree. [default: opf if "
+        "the case has costs]",
     ),
-    "model": (str, "Of opf: dc (if not given) or soc, the cone relaxation."),
+    "model": (str, "For opf: dc, or soc, the cone relaxation. [default: dc]"),
     "eta": (
         str,
-        "Of opf: the dispatch serves the true demand with probability at least 1 - eta, in DC; "
-        "0.05 if not given, none for no chance constraints.",
+        "For opf in DC: the share of all runs that may return a promised dispatch which fails to "
+        "serve the true demand; none for no chance constraints. [default: 0.05]",
     ),
     "hide": (
         str,
-        "Of opf, what may change by beta at once: one demand (if not given), both of a bus, or "
-        "those of a zone.",
+        "For opf, what may change by beta at once: one demand, both of a bus, or those of a zone. "
+        "[default: demand]",
     ),
     "weights": (
         Path,
-        "Of a day: CSV with time, weight: public shares of the budget; equal if not given.",
+        "For a day: CSV with time, weight: public shares of the budget. [default: equal]",
     ),
     "largest_demand": (
         str,
-        "A public bound on any demand, as 200MW: the base of a beta in per cent, and a demand "
+        "A public bound on any demand, such as 200MW: the base of a beta in per cent, and a value "
         "that answers must be able to represent.",
     ),
-    "rounds": (int, "Of balance: how often zones exchange tie variables."),
+    "rounds": (int, "For balance: how often zones exchange tie variables."),
     "zones": (
         str,
-        "How many, or a file: a zone per line, as 1-5, 7. If not given: built in for "
-        f"{' and '.join(BUILT_IN)}, else 3.",
+        "A number, or a file with a zone per line, such as 1-5, 7. [default: built in for "
+        f"{' and '.join(BUILT_IN)}, else 3]",
     ),
     "question": (
         str,
-        f"Of balance: {', '.join(power.QUESTIONS)}; {power.DEFAULT_QUESTION} if not given.",
+        f"For balance: {', '.join(power.QUESTIONS)}. [default: {power.DEFAULT_QUESTION}]",
     ),
-    "local_updates": (int, "Of balance: local updates per round; 1 if not given."),
+    "local_updates": (int, "For balance: local updates per round. [default: 1]"),
     "seed": (int, "Seed of the noise: the run is a reproduction, not private."),
-    "proposal": (Path, "A proposal.json of a report, in place of the options."),
+    "proposal": (Path, "The proposal.json of a report, instead of options."),
     **{name: ACCOUNT_OPTIONS[name] for name in _ACCOUNT},
 }
 
@@ -115,24 +115,24 @@ def grid(  # noqa: PLR0913 - one parameter per option
     case: Annotated[
         str,
         typer.Argument(
-            help="case14, case118, pandapower:NAME, a MATPOWER .m file, or JSON of pandapower."
+            help="case14, case118, pandapower:NAME, a MATPOWER .m file, or pandapower JSON."
         ),
     ],
     series: Annotated[
         list[Path] | None,
         typer.Option(
             parser=path,
-            help="Of opf: a day of demands, CSV with bus, time, MW, MVAr; or one file per zone.",
+            help="For opf: a day of demands, CSV with bus, time, MW, MVAr; or one file per zone.",
         ),
     ] = None,
     smooth: Annotated[
-        bool, typer.Option("--smooth", help="Of a day: smooth the answers, which costs no privacy.")
+        bool, typer.Option("--smooth", help="For a day: smooth the answers, at no cost in privacy.")
     ] = False,
     oracle_metrics: Annotated[
         bool,
         typer.Option(
             "--oracle-metrics",
-            help="Show figures that are computed from the true demand although it is private.",
+            help="Show figures computed from the true, private demand.",
         ),
     ] = False,
     out: Annotated[Path | None, typer.Option(help="A new folder for the report.")] = None,
@@ -140,7 +140,7 @@ def grid(  # noqa: PLR0913 - one parameter per option
     json: Annotated[bool, typer.Option("--json", help="One JSON object, nothing else.")] = False,
     **options: Any,
 ) -> None:
-    """Solve a power flow among zones that keep their demand private: dispatch, or consensus."""
+    """Solve a power flow of zones with private demand: cheapest dispatch, or balanced state."""
     account = {name: options.pop(name) for name in _ACCOUNT}
     seed, proposal = options.pop("seed"), options.pop("proposal")
     given = {name.replace("_", "-"): value for name, value in options.items()}
@@ -222,7 +222,7 @@ def _solved(
 
 
 def _problem(case: Case, given: dict[str, Any], series: Sequence[Path]) -> str:
-    """Return the problem that the options choose; options of the other one are refused."""
+    """Return the chosen problem; options of the other one are refused."""
     problem = given["problem"] or ("opf" if has_costs(case) else "balance")
     other, strange = ("balance", OF_BALANCE) if problem == "opf" else ("opf", OF_OPF)
     named = [name for name in strange if given[name] is not None]
@@ -253,10 +253,10 @@ def _check_buses(buses: int, network: Network, choice: str) -> None:
 def proposed(
     case: Case, network: Network, given: dict[str, Any], series: Series | None = None
 ) -> OpfProposal:
-    """Return the proposal of the options: of a day, if there is a series, of which times are read.
+    """Return the proposal of the options: for a day if there is a series, of which times are read.
 
     A bound on demands that fits the lattice of a single time fits that of a step, which has at
-    least as much noise. Eta defaults to 0.05 in DC with noise; the word none leaves it out.
+    least as much noise. Eta defaults to 0.05 in DC with noise; "none" omits it.
     """
     model, largest, eta = given["model"] or "dc", given["largest-demand"], None
     if given["eta"] is None:
@@ -303,9 +303,9 @@ def opf_report(
     execution: Execution,
     series: Series | None = None,
 ) -> OpfReport:
-    """Return the report of a run of a proposal, of a day on a series.
+    """Return the report of a run of a proposal, for a day if there is a series.
 
-    Everything is checked before the account is charged, which is charged before demand is read.
+    Everything is checked before the account is charged, and the account before demand is used.
     Raises `InputError` if the costs of the case are not the proposal's, or as `check_opf`.
     """
     if CostFacts.of(costs(case)) != proposal.costs:

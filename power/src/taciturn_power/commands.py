@@ -5,7 +5,7 @@ from taciturn.cli import Command
 COMMANDS = (
     Command(
         "grid",
-        "Solve a power flow among zones that keep their demand private.",
+        "Solve a power flow of zones that keep their demand private.",
         "taciturn_power.command:grid",
     ),
 )

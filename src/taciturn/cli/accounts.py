@@ -1,4 +1,4 @@
-"""The account that a command charges: its options, and what the user must confirm."""
+"""The account that a command charges: its options and confirmations."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ ACCOUNT_OPTIONS: Mapping[str, Option] = {
 
 
 def account_given(given: dict[str, Any], *, charges: bool = True) -> Account | None:
-    """Take the options of the account out of those given, and return it; it must be usable.
+    """Remove the options of the account from `given`, and return the account, checked.
 
-    None where no account is named, or another process charges it.
+    None if no account is named, or another process charges it.
     """
     name, folder, *another = (given.pop(option, None) for option in ACCOUNT_OPTIONS)
     if name is None:
@@ -61,8 +61,8 @@ def confirmed(
     """Return the account for runs that read these files, tables with these columns.
 
     If the account was charged for a table with other columns, or another account for one of the
-    files, and no option says that this is meant, the user is asked; where nobody can answer, or the
-    answer is no, an `AccountError` refuses the run.
+    files, and no option permits it, the user must confirm; without a terminal, or if the answer is
+    no, an `AccountError` refuses the run.
     """
     account = account if columns is None else account.for_table(columns)
     contents = [digest_of(file) for file in files]
@@ -74,7 +74,7 @@ def confirmed(
 
 
 def _is_meant(check: Callable[[], None]) -> bool:
-    """Return whether a check failed and the user says that this is meant; False if it passed."""
+    """Return whether a check failed and the user overrides it; False if it passed."""
     try:
         check()
     except AccountError as error:

@@ -22,9 +22,9 @@ from taciturn.errors import InputError
 
 
 def open_streams() -> None:
-    """Open on nothing what a caller closed of standard input, output and error.
+    """Open the null device for each standard stream that the caller closed.
 
-    Else a file that is opened later takes its number, and what libraries print ends up in it.
+    Otherwise a file opened later takes its descriptor, and libraries print into that file.
     """
     for name in ("stdin", "stdout", "stderr"):
         if getattr(sys, name) is None:
@@ -39,25 +39,25 @@ def emit(values: dict[str, Any]) -> None:
 
 
 def error_line(text: str, *, kind: str = "error: ") -> None:
-    """Print one line on standard error, whatever line breaks the text has.
+    """Print one line on standard error, without the line breaks of the text.
 
-    Nothing ends where standard error is full or closed: the run may be paid for.
+    A full or closed standard error does not end the run, which may have been charged.
     """
     with suppress(OSError):
         typer.echo(f"taciturn: {kind}{printable(' '.join(text.split()))}", err=True)
 
 
 def say(text: str) -> None:
-    """Print text; a run goes on where standard output is full or closed."""
+    """Print text; a full or closed standard output does not end the run."""
     try:
         typer.echo(text)
     except OSError as error:
-        line = f"standard output takes nothing ({error.strerror}); the run goes on"
+        line = f"standard output cannot be written ({error.strerror}); the run continues"
         error_line(line, kind="warning: ")
 
 
 def printable(text: str) -> str:
-    """Return one line of text with control characters escaped, so that no terminal obeys them."""
+    """Return one line of text with control characters escaped."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
@@ -89,7 +89,7 @@ def path(text: str) -> Path:
 
 
 def path_option(text: str, group: str | None = None) -> Any:
-    """Return the declaration of an option that takes a path."""
+    """Return the declaration of an option whose value is a path."""
     return typer.Option(parser=path, help=text, rich_help_panel=group)
 
 
@@ -100,7 +100,7 @@ def check_free(out: Path | None, *, force: bool) -> None:
 
 
 def first_given(options: Mapping[str, Any], names: Iterable[str] | None = None) -> str | None:
-    """Return the first of these options that has a value, as it is typed; None if none has."""
+    """Return the first of these options that has a value, as typed; None if none has."""
     given = [n for n in (options if names is None else names) if options.get(n) is not None]
     return f"--{given[0].replace('_', '-')}" if given else None
 
@@ -122,9 +122,9 @@ _WORKER = "taciturn computation"
 def interruptible(work: Callable[[], _T]) -> _T:
     """Return `work()`, computed on another thread while this one waits for signals.
 
-    A compiled program handles no signal until it ends, and a signal that arrives in a callback of
-    the garbage collector is lost; a thread that waits receives them all. An exception of `work` is
-    raised here.
+    Compiled code handles no signal before it returns, and a signal that arrives in a callback of
+    the garbage collector is lost; a waiting thread receives them all. An exception of `work` is
+    re-raised here.
     """
     future: Future[_T] = Future()
 
@@ -141,9 +141,9 @@ def interruptible(work: Callable[[], _T]) -> _T:
 
 
 def leave_if_busy(code: int) -> None:
-    """End the process at once if an orderly exit would wait, or crash.
+    """End the process at once if an orderly exit would wait or crash.
 
-    It would for a computation that was abandoned, and for other processes of the same run.
+    It would wait for an abandoned computation, or for other processes of the same run.
     """
     jax = sys.modules.get("jax")  # not imported for this
     connected = jax is not None and jax.distributed.is_initialized()
@@ -174,9 +174,9 @@ def _progress(counted: str, start: str, total: int | None, *, transient: bool) -
 
 @contextmanager
 def reading_bar(*, shown: bool) -> Iterator[Callable[[int, int | None], None] | None]:
-    """Yield a function of the number of rows that were read, and of all; None if no bar is shown.
+    """Yield a function of the number of rows read and of all rows; None if no bar is shown.
 
-    Nothing of it stays on the terminal.
+    The bar is cleared at the end.
     """
     if not (shown and sys.stderr.isatty()):
         yield None
@@ -194,8 +194,8 @@ def reading_bar(*, shown: bool) -> Iterator[Callable[[int, int | None], None] | 
 def bar(rounds: int, *, shown: bool) -> Iterator[Bar | None]:
     """Yield a report of finished rounds; None if nothing is to be shown.
 
-    On a terminal it moves a bar; elsewhere it prints a line now and then. The calls may
-    come in any order and from any thread, and after the bar is gone.
+    On a terminal it moves a bar; elsewhere it prints a line from time to time. Calls may come in
+    any order, from any thread, and after the bar has ended.
     """
     if not shown:
         yield None
@@ -270,6 +270,8 @@ FORM_OPTIONS: Mapping[str, Option] = {
     "thousands": Option(
         str, "Separator of digit groups. [default: from the bounds, or none]", TABLES
     ),
+    "decimal": Option(str, "Decimal mark, . or ,. [default: from the bounds, or a point]", TABLES),
+    "thousands": Option(str, "Separator of thousands. [default: from the bounds, or none]", TABLES),
     "encoding": Option(
         str, "Text encoding, such as cp1252. [default: from the bounds, or UTF-8]", TABLES
     ),

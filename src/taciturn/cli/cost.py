@@ -1,4 +1,4 @@
-"""`taciturn cost`: what answers cost, or how much noise a budget asks for."""
+"""`taciturn cost`: the cost of answers, or the noise that a budget requires."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def cost(  # noqa: PLR0913, PLR0917 - one parameter per option
     multiplier: Annotated[
         float | None, typer.Option(help="Noise scale / sensitivity; give this or --epsilon.")
     ] = None,
-    epsilon: Annotated[float | None, typer.Option(help="Total budget to be met.")] = None,
+    epsilon: Annotated[float | None, typer.Option(help="Total budget, for the multiplier.")] = None,
     sampling_rate: Annotated[
-        float | None, typer.Option(help="Poisson sampling rate of the records of a batch.")
+        float | None, typer.Option(help="Rate of Poisson sampling of the records.")
     ] = None,
     relation: Annotated[str, typer.Option(help="zero_out or replace_one.")] = "zero_out",
     json: Json = False,

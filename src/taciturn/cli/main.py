@@ -1,4 +1,4 @@
-"""The entry point: one application, and every failure as one line with an exit code."""
+"""The entry point: one application; every failure is one line and an exit code."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ _MONTH, _MOST_BYTES = 30 * 24 * 3600.0, 2**28
 
 
 def keep_programs() -> None:
-    """Let JAX, which is not imported yet, find programs of earlier runs and keep new ones.
+    """Point JAX, before it is imported, to a cache of compiled programs.
 
-    TACITURN_PROGRAMS_DIR names another folder; nothing is kept where it is empty, where the folder
-    cannot be made, is somebody else's or open to others, or where a cache of JAX is set.
+    TACITURN_PROGRAMS_DIR names another folder. There is no cache if it is empty, if the folder
+    cannot be made, has another owner or is writable by others, or if a cache of JAX is set.
     """
     theirs = any(name.startswith(_SETTINGS) for name in os.environ)
     if "jax" in sys.modules or theirs or os.environ.get(FOLDER) == "":
@@ -50,12 +50,12 @@ def keep_programs() -> None:
 
 
 def _folder() -> Path:
-    """Return the folder of the programs for this kind of processor, made if need be."""
+    """Return the cache folder for this kind of processor, created if missing."""
     mac = sys.platform == "darwin"
     cache = None if mac else os.environ.get("XDG_CACHE_HOME")
     usual = "Library/Caches" if mac else ".cache"  # of the home, if there is one
     place = Path(os.environ.get(FOLDER) or Path(cache or Path.home() / usual, "taciturn/programs"))
-    # a name that differs where a program might not run: the names that JAX gives do not differ
+    # the processor is part of the name: a program may not run on another, and JAX names do not say
     features = f"{platform.machine()} {platform.processor()}"
     with suppress(OSError):
         lines = Path("/proc/cpuinfo").read_text().splitlines()
@@ -63,7 +63,7 @@ def _folder() -> Path:
     kept = place / f"taciturn-programs-{hashlib.sha256(features.encode()).hexdigest()[:16]}"
     place.parent.mkdir(parents=True, exist_ok=True)
     for folder in (place, kept):
-        folder.mkdir(mode=0o700, exist_ok=True)  # whatever a umask lets others do
+        folder.mkdir(mode=0o700, exist_ok=True)  # whatever the umask permits
         facts = folder.stat()
         others = stat.S_IWGRP | stat.S_IWOTH
         if hasattr(os, "getuid") and (facts.st_uid != os.getuid() or facts.st_mode & others):
@@ -83,8 +83,8 @@ ENTRY_POINTS = "taciturn.commands"
 class Command:
     """A command, with the first line of its help.
 
-    `function` is "module:function", which is imported when the command is called; its parameters
-    are the command's arguments and options. A `typer.Typer` in its place has further commands.
+    `function` is "module:function", imported when the command is called; its parameters are the
+    command's arguments and options. A `typer.Typer` in its place has subcommands.
     """
 
     name: str
@@ -92,9 +92,9 @@ class Command:
     function: str
 
     def load(self) -> Callable[..., Any] | typer.Typer:
-        """Return the function, imported without the garbage collector.
+        """Return the function, imported with the garbage collector off.
 
-        It finds nothing in modules, which stay to the end of the process, and takes a sixth.
+        Modules stay until the process ends, so collection finds nothing, in a sixth of the time.
         """
         module, _, name = self.function.partition(":")
         enabled = gc.isenabled()
@@ -126,7 +126,7 @@ BUILT_IN = tuple(
     Command(name, summary, f"taciturn.cli.{name}:{name}") for name, summary in _SUMMARIES.items()
 )
 
-# for commands that have another name now, or come with a package that is not installed
+# for renamed commands, and for those of packages that are not installed
 _CLONE = "it comes with taciturn-{0}: in a clone, pip install -e {0}"
 _HINTS: Mapping[str, str] = {
     "account": "it is called cost now, and taciturn budget keeps accounts of what is spent",
@@ -149,7 +149,7 @@ BAD_INPUT, BROKEN_LAW, INTERRUPTED = 2, 3, 130
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code.
 
-    0: done; 2: bad input; 3: a law that privacy rests on was broken, nothing was released;
+    0: done; 2: bad input; 3: a law on which privacy rests was violated, and nothing was released;
     130: interrupted. Every failure is one line on standard error.
     """
     open_streams()
@@ -164,14 +164,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         code = INTERRUPTED
     if code == INTERRUPTED:
-        error_line("interrupted; every file of a report is there whole or not at all", kind="")
+        error_line("interrupted; each file of a report is complete or absent", kind="")
     if code:
         leave_if_busy(code)
     return int(code or 0)
 
 
 def application(known: Mapping[str, Command], name: str) -> typer.Typer:
-    """Return the application with one command loaded and only the help of the others.
+    """Return the application with one command loaded, and only the summaries of the others.
 
     Importing all of them would take seconds.
     """
@@ -209,14 +209,14 @@ def _top(
 
 
 def _in_words(error: BaseException, known: Mapping[str, Command], name: str) -> str:
-    """Return the line that a user of a command reads of an error."""
+    """Return an error as one line for the user of a command."""
     if isinstance(error, TyperException):
         hint = _HINTS.get(name, "see taciturn --help")
         hint = f"see taciturn {name} --help" if name in known else hint
         return f"{error.format_message().rstrip('.')}; {hint}"
     if isinstance(error, MemoryError):
-        return "this needs more memory than there is; ask for fewer rounds, runs or agents"
-    if isinstance(error, OSError):  # most often of a disk or a standard output that is full
+        return "out of memory; ask for fewer rounds, runs or agents"
+    if isinstance(error, OSError):  # most often a full disk or standard output
         where = f" ({error.filename})" if error.filename else ""
         return f"the system could not read or write{where}: {error.strerror or error}"
     return str(error)

@@ -1,6 +1,6 @@
-"""The options of a run: those that a request and the methods declare, and what is typed for them.
+"""The options of a run, as a request and the methods declare them, and their parsing.
 
-A method, loss, regulariser or set that the user wrote is `module:Class` in place of a name.
+A method, loss, regulariser or set of the user is named `module:Class`.
 """
 
 from __future__ import annotations
@@ -44,7 +44,10 @@ def request_options() -> dict[str, Option]:
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """The options of a run, checked; without `agents`, owners or `default_agents` divide it."""
+    """The checked options of a run.
+
+    Without `agents`, owners or `default_agents` divide the records.
+    """
 
     request: Request
     structure: StructureRequest
@@ -60,9 +63,9 @@ class RunOptions:
 
 
 def method_options(methods: Mapping[str, Method] = METHODS, **defaults: Value) -> dict[str, Option]:
-    """Return every option that some method of the library has.
+    """Return every option that a method of the library has.
 
-    The text names those of `methods` that have it, with the default, which the command may change.
+    The help names those of `methods` that have it, with its default, which the command may change.
     """
     options = {one.name: one for method in METHODS.values() for one in method.options}
     having: dict[str, dict[str, list[str]]] = {name: {} for name in options}
@@ -113,7 +116,7 @@ def run_options(
 ) -> RunOptions:
     """Return the options of a run, checked as far as possible without facts about the data.
 
-    `methods_of`: the table of methods with one of that name; `methods_with` if none is given.
+    `methods_of`: returns the table of methods, including the named one; by default `methods_with`.
     """
     for name in ("epsilon", "delta"):
         needless = name == "delta" and given["epsilon"] == math.inf
@@ -152,14 +155,14 @@ def run_options(
     return RunOptions(
         request=request,
         structure=structure,
-        features=given.get("features"),  # taciturn plan has them of the data
+        features=given.get("features"),  # taciturn plan takes them from the data
         agents=given["agents"],
         default_agents=DEFAULT_AGENTS if structure.structure is None else 1,
     )
 
 
 def _by_label(option: str, given: list[str] | None) -> dict[str, float] | None:
-    """Return the numbers by label that texts such as yes=0.1 say; None if there are no texts."""
+    """Return the numbers by label that texts such as yes=0.1 state; None without texts."""
     if not given:
         return None
     numbers: dict[str, float] = {}
@@ -202,8 +205,8 @@ def methods_with(name: str) -> Mapping[str, Method]:
 def factory_named(name: str) -> Callable[[Problem], Algorithm | Composition]:
     """Return the function or class that `module:Class` names, which builds an algorithm.
 
-    `InputError` if the module cannot be imported, or holds nothing of that name that can be called,
-    and in place of any exception that the function raises.
+    `InputError` if the module cannot be imported or has no callable of that name, and in place of
+    any exception that the callable raises.
     """
     target = _imported(name)
 
@@ -227,12 +230,12 @@ def factory_named(name: str) -> Callable[[Problem], Algorithm | Composition]:
 
 
 def _imported(name: str, what: str = "algorithm") -> Callable[..., Any]:
-    """Return what `module:name` names; modules of the working folder count, as for python -m."""
+    """Return the object `module:name`; the working folder is searched, as by python -m."""
     module, _, attribute = name.partition(":")
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     if not all(part.isidentifier() for part in module.split(".")):
-        raise InputError(f"{what} {name!r}: {module!r} is no name of a module")
+        raise InputError(f"{what} {name!r}: {module!r} is not a module name")
     try:
         target = getattr(importlib.import_module(module), attribute, None)
     except ModuleNotFoundError as error:
@@ -241,7 +244,7 @@ def _imported(name: str, what: str = "algorithm") -> Callable[..., Any]:
         ) from error
     except Exception as error:  # of the module, whatever it is
         raise InputError(
-            f"{what} {name!r}: importing {module} failed ({in_a_line(error)}); mend the module"
+            f"{what} {name!r}: importing {module} failed ({in_a_line(error)}); correct the module"
         ) from error
     if not callable(target):
         raise InputError(
@@ -253,5 +256,5 @@ def _imported(name: str, what: str = "algorithm") -> Callable[..., Any]:
 
 
 def in_a_line(error: Exception) -> str:
-    """Return class and text of an error in one line."""
+    """Return class and message of an error in one line."""
     return " ".join(f"{type(error).__name__}: {error}".split())

@@ -1,4 +1,4 @@
-"""What `taciturn train` writes as soon as a run has ended, and prints and writes in the end."""
+"""What `taciturn train` writes as soon as a run has ended, and its final report."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from taciturn.training import Attempts, Metrics, Training
 
 @dataclass(frozen=True)
 class Output:
-    """Which results are computed, and where they go; who hears how many rows were read."""
+    """Which results are computed, where they go, and the progress display of reading."""
 
     out: Path | None
     force: bool
@@ -36,8 +36,8 @@ class Output:
 class Keeper:
     """Writes what a run released before anything else is computed.
 
-    `certificate` is its file, once written; `elsewhere` the folder, if the one that was asked for
-    could not be written to.
+    `certificate` is its file, once written; `elsewhere` the folder used instead, if the requested
+    one could not be written.
     """
 
     output: Output
@@ -55,21 +55,21 @@ class Keeper:
             self.certificate = report.save_released(training, self.folder, force=self.output.force)
 
     def settle(self, training: Training) -> None:
-        """Write it now where it could not be written before, if need be into another folder.
+        """Write it now if it could not be written before, if necessary into another folder.
 
-        Nothing is raised where no folder takes it: the certificate is then printed alone.
+        If no folder can be written, nothing is raised: the certificate is only printed.
         """
         if self.folder is None or self.certificate is not None:
             return
         try:
             self.keep(training)
-        except Exception as error:  # it was paid for, whatever it is
+        except Exception as error:  # any: the run was charged
             warned(f"{reason(error)}. What was released goes into another folder")
             with suppress(Exception):
                 self.elsewhere = folder = Path(tempfile.mkdtemp(prefix="taciturn-"))
                 self.keep(training)
             if self.elsewhere is not None and self.certificate is None:
-                warned("no folder takes what was released; its certificate is printed here alone")
+                warned("no folder can be written; the certificate is only printed here")
                 self.elsewhere = None
                 with suppress(OSError):
                     folder.rmdir()  # if it is empty
@@ -87,10 +87,10 @@ def deliver(
     further: Mapping[str, Any] | None = None,
     head: Sequence[str] = (),
 ) -> None:
-    """Write the report, if one is asked for, and print the results below the lines `head`.
+    """Write the report, if one is requested, and print the results below the lines `head`.
 
-    A part that fails is one line on standard error; model, trace and certificate stay. Values of
-    `further` are added to the results.
+    A part that fails is one line on standard error; model, trace and certificate stay. The values
+    of `further` are added to the results.
     """
     attempts, given = Attempts(warned), keeper.output
     keeper.settle(training)
@@ -130,7 +130,7 @@ def _print_figures(training: Training) -> None:
 
 
 def _where(certificate: Path | None) -> list[str]:
-    """Return where the report is, and that earlier certificates stand beside it."""
+    """Return where the report is, and how many earlier certificates are beside it."""
     if certificate is None:
         return ["No report was written; --out DIR writes one"]
     out, earlier = certificate.parent, len(numbered(certificate.parent)) - 1
@@ -143,7 +143,7 @@ def _where(certificate: Path | None) -> list[str]:
 
 
 def _measured(training: Training) -> list[str]:
-    """Return the test error, that of the baseline, and what follows."""
+    """Return the test error, that of the baseline, and warnings."""
     assessment = training.assessment
     if assessment is None and training.failures:
         return []

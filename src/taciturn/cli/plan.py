@@ -88,7 +88,7 @@ class _Answer(NamedTuple):
 
 
 def _values(answer: _Answer) -> dict[str, Any]:
-    """Return plain values; None where no prediction is known."""
+    """Return plain values; None where there is no prediction."""
     planned, plan, forecasts, best, width = answer
     facts, budget = planned.facts, planned.budget
     # the largest gradient of a record on the rows that the method asks about
@@ -164,7 +164,7 @@ def _answer(
 def _rounds(
     method: Method, agents: int, request: Request, given: tuple[int, ...] | None
 ) -> tuple[int, ...]:
-    """Return the numbers of rounds to look at, with that which taciturn train would run."""
+    """Return the numbers of rounds to compare, including the default of taciturn train."""
     if method.rounds == 1:
         return (1,)
     if given is not None:
@@ -239,7 +239,7 @@ def _compared(answer: _Answer) -> list[str]:
 
 
 def _explained(answer: _Answer, values: dict[str, Any]) -> list[str]:
-    """Return all that is predicted of each method, and what the columns mean."""
+    """Return every prediction for each method, and the meaning of the columns."""
     head = ("method", "rounds", "multiplier", "noise", "margin", "proven", "rule", "basis")
     rows = [
         (

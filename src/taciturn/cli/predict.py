@@ -1,4 +1,4 @@
-"""`taciturn predict`: a model on new rows."""
+"""`taciturn predict`: predictions of a model for new rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The records that a command names: a data set, a table, or what is public of them."""
+"""The records that a command names: a data set, a table, or their public facts."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def counted_records(
     bounds: tables.Bounds | None = None,
     report: Report | None = None,
 ) -> Counted:
-    """Return the records of that name, counted and not read.
+    """Return the records of that name, counted but not read.
 
-    `division` is called with whether they have owners; `bounds` are those of a proposal.
+    The argument of `division` is whether they have owners; `bounds` are those of a proposal.
     """
     if is_table(name):
         check_output(output, public=False, name=name)

@@ -1,4 +1,4 @@
-"""`taciturn show`: what a model or a certificate promises, computed again, and what it says."""
+"""`taciturn show`: a model or a certificate, with its guarantee recomputed."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from taciturn.tables import Categories, Numeric, encoded_name
 from taciturn.training import weights_text
 
 _ALONE = (
-    "Certificate: the file states no legs, so that nothing can be computed again and no promise is "
-    "shown; show the folder of its report, or train again"
+    "Certificate: the file states no legs, so nothing can be recomputed and no guarantee is shown; "
+    "show the folder of its report, or train again"
 )
 
 
@@ -58,7 +58,7 @@ def show(
     if certificate is None:
         lines += [_ALONE]
     else:
-        lines += ["Certificate, computed again from the answers that the file states"]
+        lines += ["Certificate, recomputed from the answers that the file states"]
         lines += [f"  {line}" for line in certificate.lines]
         lines += ["", "On the word of the file (taciturn verify checks figures independently)"]
         lines += [f"  {line}" for line in certificate.stated]
@@ -100,7 +100,7 @@ def _coefficients(model: Model, largest: int) -> list[str]:
     def weight(term: Term) -> float:
         return _reach(model, term) * max(map(abs, term.coefficient))
 
-    # by what a column can change the score, since units differ
+    # by the change in score over a column's range, since units differ
     ranked = sorted(model.terms, key=weight, reverse=True)[:largest]
     heads = model.labels if model.outputs > 1 and model.labels else ("coefficient",)
     rows = [["column", *heads]]

@@ -41,7 +41,7 @@ def _printable(text: str) -> str:
     return text
 
 
-_REFERENCE_CELLS = 10_000_000  # of the training part: the optimum then costs seconds
+_REFERENCE_CELLS = 10_000_000  # of the training part: the optimum takes seconds
 _OPTIONS: dict[str, Option] = {
     **all_options(),
     **console.TABLE_OPTIONS,
@@ -102,7 +102,7 @@ def train(  # noqa: PLR0913 - one parameter per option
     processes = cluster.join(given)
     named = Path(data) if is_table(data) else data
     same = {**given, **tables, "proposal": proposal, "seed": seed, "data": named}
-    del same["accounts"]  # each machine keeps its accounts where it likes
+    del same["accounts"]  # the folder of accounts may differ between machines
     cluster.check_among(processes, output, same)
     account = account_given(given, charges=processes.first)
     if account is not None:
@@ -117,14 +117,14 @@ def train(  # noqa: PLR0913 - one parameter per option
     try:
         if processes.first:
             deliver(trained, keeper)
-    finally:  # not before: where another process was lost, JAX ends this one as it disconnects
+    finally:  # last: if another process was lost, JAX ends this one as it disconnects
         if processes.count > 1:
             disconnect()
 
 
 @dataclass(frozen=True, eq=False)
 class _Requested:
-    """What was typed, and the processes that take part."""
+    """The options of the command, and the processes that take part."""
 
     data: str
     tables: dict[str, Any]
@@ -135,7 +135,7 @@ class _Requested:
     vault: bool
 
     def methods_of(self, name: str) -> Mapping[str, Method]:
-        """Return the table of methods with one of that name, whose code may run elsewhere."""
+        """Return the table of methods, including the named one, whose code may run elsewhere."""
         if self.vault and self.processes.count > 1:
             raise InputError("--vault is for one process; leave it out, or the others")
         return methods_elsewhere(name) if self.vault else methods_with(name)
@@ -143,7 +143,7 @@ class _Requested:
 
 @dataclass(frozen=True, eq=False)
 class _Prepared:
-    """Records that are counted, a proposal that suits them, and the account to charge."""
+    """Counted records, a proposal for them, and the account to charge."""
 
     data: Counted
     proposal: Proposal
@@ -152,7 +152,7 @@ class _Prepared:
 
 
 def _prepared(requested: _Requested, account: Account | None, report: Report | None) -> _Prepared:
-    """Return what is to be run, after every check that precedes the charge; no cell is read."""
+    """Return what will be run, after every check that precedes the charge; no cell is read."""
     output, given, name = requested.output, requested.given, requested.data
     if output.out is not None and requested.processes.first:  # which writes it
         check_out(output.out, force=output.force)
@@ -204,7 +204,7 @@ def _refuse_options(tables: dict[str, Any], given: dict[str, Any], proposal: Pro
     also = console.first_given(options)
     if also:
         raise InputError(
-            f"{also} is given with a proposal, which says everything public about the run; "
+            f"{also} is given with a proposal, which states everything public about the run; "
             "leave it out, or propose again"
         )
 
@@ -221,7 +221,7 @@ def _trained(
     data, output = prepared.data, keeper.output
     cells = sum(data.all_counts) * len(data.names)
     small = processes.count == 1 and data.public and cells <= _REFERENCE_CELLS
-    # the bar stays on this thread: when Ctrl-C ends it, it gives the terminal's cursor back
+    # the bar stays on this thread: Ctrl-C ends it, and it restores the terminal's cursor
     with console.bar(prepared.proposal.rounds, shown=shown) as bar:
         return console.interruptible(
             lambda: training.training.train(

@@ -61,13 +61,13 @@ from taciturn.typing import HostArray
 
 _AS_THEY_ARE = (
     "X and y were not scaled, imputed, selected, resampled or otherwise changed with "
-    "numbers that were computed from the records: each row is one record, changed by public rules "
-    "at most, and stands there once"
+    "numbers computed from the records: each row is one record, occurs once, and was changed by "
+    "public rules only"
 )
 
 
 def _owners_condition(rows_per_person: int | None, *, dealt: bool) -> str:
-    """Return what is public of who owns which row, which is secret where rows are dealt out."""
+    """Return what is public about the owners of rows, which are secret where rows are dealt."""
     known = ", and who owns which, is public"
     if rows_per_person is not None:
         known = (
@@ -78,14 +78,14 @@ def _owners_condition(rows_per_person: int | None, *, dealt: bool) -> str:
 
 
 class Fact(NamedTuple):
-    """What is taken for public, the setting that states it, and whether the caller did."""
+    """A fact taken as public, the setting that states it, and whether the caller set it."""
 
     what: str
     setting: str
     public: bool
 
     def condition(self, rows_per_person: int | None) -> str:
-        """Return the condition that it is public, or that it does not depend on the records."""
+        """Return the condition that it is public, or does not depend on any one record."""
         if self.public:
             return f"{self.what} are public, as the caller declares ({self.setting}=)"
         one = "record says" if rows_per_person is None else "person's rows say"
@@ -122,56 +122,55 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
 
     .. math:: \min_w \frac1A \sum_i \frac1{m_i} \sum_j l(w'u_{ij}, t_{ij}) + \frac{l2}2 |w|^2,
 
-    where u is the record with every feature clipped to its bounds [a, b] and mapped to [-1, 1],
-    then the indicators of missing cells and the constant 1, and t is the encoded target. The
-    regulariser acts on all of w, the intercept included. `fit` checks the settings.
+    where u holds the features, clipped to their bounds [a, b] and mapped to [-1, 1], the indicators
+    of missing cells and the constant 1, and t is the encoded target. The regulariser acts on all of
+    w, including the intercept. `fit` checks the settings.
 
     Parameters
     ----------
     epsilon, delta
-        The total budget of one fit, both needed. `epsilon=float("inf")` fits without noise.
+        The total budget of one fit; both are required. `epsilon=float("inf")` fits without noise.
     bounds
-        What is *public* about the features: a pair (min, max), each one number for all columns or
-        one per column; or, for data frames, a mapping that names every column, as in
-        {"age": (0, 120), "sex": (0, 1)}. None reads them off the records: a `PublicFactsWarning`,
-        and a condition in the certificate.
+        The *public* ranges of the features: a pair (min, max), each one number for all columns or
+        one per column; or, for data frames, a mapping that names every column, as in {"age": (0,
+        120), "sex": (0, 1)}. None reads them off the records, with a `PublicFactsWarning` and a
+        condition in the certificate.
     missing
         Which columns may have missing cells (NaN): None for none; "indicator" or "fill" for all; a
         *public* list of names or numbers (with an indicator); or a mapping, as in {"age": "fill"}.
-        A missing cell counts as the middle of its bounds; an indicator column says that it is
-        missing, at one more weight and no more noise per answer.
+        A missing cell counts as the middle of its bounds; an indicator column marks it, which adds
+        a weight but no noise per answer.
     features
         A public feature map (`taciturn.features`) of encoded rows by name, such as "bins:10".
     relation, observer
         The neighbouring relation, "replace_one", or "zero_out", which needs less noise; and what an
         attacker sees: "messages", every message of every agent, or "sum", only their sum, which
-        trusts secure aggregation.
+        assumes secure aggregation.
     rows_per_person, agents_per_person
-        To protect persons (see `fit`) and not single rows: the most rows of a person that count,
-        and the most agents who have rows of one. Public.
+        To protect persons (see `fit`) instead of single rows: the most rows of a person that count,
+        and the most agents that hold rows of one. Public.
     algorithm, rounds, options
         The method, by its name in `taciturn.algorithms.METHODS` or a class of your own; its number
-        of rounds, and further options of it by name.
+        of rounds, and its further options by name.
     sampling_rate, batches, rho, local_updates
         Options of the algorithms that have them; None for the default. Batches are "poisson", or
         "fixed": of one size, without replacement, under replace_one only, with two to three times
         the noise.
     evaluate
-        The share of each agent's rows, as in 0.1, that is held out and scores the model
-        (`private_score_`). It costs those rows and no further budget.
+        The share of each agent's rows, such as 0.1, held out to score the model (`private_score_`).
+        It costs those rows and no further budget.
     l2, clip
-        Weight of the regulariser; and public bound on the norm of a record's coefficient dl/dz,
-        None for its largest value at the start (`default_clip`), and no bound where epsilon is
-        infinite. Below `Loss.lipschitz` a robust loss is minimised
-        (`taciturn.problems.ClippedLoss`).
+        Weight of the regulariser; and public bound on the norm of a record's coefficient dl/dz. By
+        default its largest value at the start (`default_clip`), or no bound if epsilon is infinite.
+        A bound below `Loss.lipschitz` makes the loss robust (`taciturn.problems.ClippedLoss`).
     random_state, split_seed
-        None draws the noise from the operating system, and a secret draw deals rows to agents and
-        holds rows out. A whole number makes the fit repeatable, by the public `split_seed`, and its
-        certificate says "reproduction, not private".
+        None draws noise, the owners of dealt rows and held-out rows in secret, from the operating
+        system. A whole number, with the public `split_seed`, makes the fit repeatable, and the
+        certificate states "reproduction, not private".
     account
-        The account that every fit is charged to: its name, or a `taciturn.budget.Account`. It needs
-        bounds, and labels or the range of the target, and no `random_state`. The charge precedes
-        the first look at a cell, and stays.
+        The account to which every fit is charged: its name, or a `taciturn.budget.Account`. It
+        requires bounds, labels or the range of the target, and no `random_state`. The charge
+        precedes the reading of any cell, and stays.
 
     Attributes
     ----------
@@ -179,20 +178,20 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         In the units of the features (and of a regression's target), in scikit-learn's shapes. With
         `features` per feature of `feature_map_` (else None), without the constant.
     missing_coef_
-        In the shape of `coef_`: what a missing cell adds to the score, beside `coef_` times the
-        middle of the bounds; 0 without an indicator, and with `features`.
+        In the shape of `coef_`: what a missing cell adds to the score, in addition to `coef_` times
+        the middle of the bounds; 0 without an indicator, and with `features`.
     indicators_, filled_
         The numbers of the columns whose cells may be missing, with an indicator and without.
     bounds_
-        The pair (a, b) of arrays (k,) that features are clipped to. Read off the records, it is a
-        fact about them without noise.
+        The pair (a, b) of arrays (k,) to which features are clipped. If read off the records, it
+        discloses them without noise.
     loss_
-        The `taciturn.problems.ClippedLoss` that was minimised, as text "robust logistic, clip 0.5".
-    certificate_, plan_
+        The `taciturn.problems.ClippedLoss` that was minimised; its text is "robust logistic, clip
+    0.5", for example. certificate_, plan_
         The `taciturn.kernel.privacy.Certificate` of this fit, with its conditions and `evaluate`;
         and its `taciturn.engine.Plan`, without `evaluate`.
     private_score_, charged_
-        The `taciturn.training.evaluation.PrivateScore` of the rows that `evaluate` holds out, and
+        The `taciturn.training.evaluation.PrivateScore` on the rows that `evaluate` holds out, and
         the `taciturn.engine.Charged` of this fit, with the account before and after; or None.
 
     Notes
@@ -200,18 +199,18 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
     **Guarantee.** The fitted model is (epsilon, delta)-differentially private, as `certificate_`
     says: `Ranges.encoded` makes rows of norm at most sqrt(k + 1) out of one record each, `pack`
     enforces that norm, and the rest is `taciturn.plan` and `taciturn.run`. Coefficients are
-    post-processing. It rests on bounds, labels, counts and owners of rows being public, and on X
-    and y being as they were collected. It does not cover an earlier step that computes something
-    from the records, such as `StandardScaler` or `BaggingClassifier`; see `check_pipeline`.
+    post-processing. It assumes that bounds, labels, counts and owners of rows are public, and that
+    X and y are as collected. It does not cover other steps that compute something from the records,
+    such as `StandardScaler` or `BaggingClassifier`; see `check_pipeline`.
 
     **Every fit spends its own budget.** Refitting, cross-validation and grid search on the same
     records compose: n fits of mu each cost sqrt(n) mu in all, and n fits of (epsilon, delta) at
-    most n times both. Scores on private records are not covered at all. Weights of records are not
-    offered, since they would change the sensitivity; public weights of classes are, see
+    most n times both. Scores on private records are not covered at all. There are no weights of
+    records, since they would change the sensitivity; for public weights of classes see
     `PrivateClassifier`.
     """
 
-    # a name for the public facts about the target, and the setting that states them
+    # the public facts about the target, in words, and the setting that states them
     _target_facts: ClassVar[tuple[str, str]]
 
     epsilon: float | None = None
@@ -250,27 +249,27 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         ----------
         X, y
             (N, k) features and (N,) targets. A cell that a sparse matrix does not store is 0, not
-            missing, so bounds have to contain 0; at most 10^8 cells.
+            missing, so bounds must contain 0; at most 10^8 cells.
         agents
-            Whose record each row is: None for one agent who holds all, a number of agents among
-            whom rows are dealt at random, or one label per row. Labels are public and the
-            certificate does not cover them: those that follow the target, or a feature, disclose
-            it for every row.
+            The owner of each row: None for one agent that holds all, a number of agents to which
+            rows are dealt at random, or one label per row. Labels are public and outside the
+            certificate: labels that depend on the target, or on a feature, disclose it for every
+            row.
         persons
-            With `rows_per_person`: one private label per row, which says whom it is about. Labels
-            that read as one number are one person, others are compared as text. All rows of a
-            person then go to one of the agents.
+            With `rows_per_person`: one private label per row, which identifies the person. Labels
+            that read as one number are one person, others are compared as text. If rows are dealt,
+            all rows of a person go to one agent.
 
         `InputError` if epsilon or delta is not set, a setting is out of range, or the data do not
-        suit it; `AccountError`, which says how many fits were charged to the account, if it has no
-        room for this one. Warnings:
+        suit it; `AccountError`, which states how many fits were charged, if the account cannot
+        cover this one. Warnings:
 
         - `PublicFactsWarning`: bounds, labels or the range of the target are read off the records;
         - `PrivacyWarning`: delta is above 1 / (10 N), or a column has mean 0 and variance 1 to nine
           digits, as behind a `StandardScaler` (a function of the records without noise, for their
           holder);
-        - `UtilityWarning`: the evaluation fails, or the excess risk to expect, from public facts
-          alone, is above that of the model 0 (see `taciturn plan`).
+        - `UtilityWarning`: the evaluation fails, or the excess risk expected from public facts
+          alone exceeds that of the model 0 (see `taciturn plan`).
         """
         if self.epsilon is None or self.delta is None:
             raise InputError(
@@ -318,7 +317,7 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
             *((UtilityWarning, text) for text in risk_warning(proposal, forecast, scaled=True)),
             *((UtilityWarning, text) for text in training.failures),
         ]
-        for category, text in messages:  # a filter may raise them, and the fit is paid for by now
+        for category, text in messages:  # last: a filter may raise them, and the fit is charged
             warnings.warn(text, category, stacklevel=2)
         return self
 
@@ -339,11 +338,11 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         persons: ArrayLike | None,
         read: tuple[Float[HostArray, "N k"], HostArray] | None,
     ) -> tuple[tuple[Fact, ...], Fit]:
-        """Return the facts that are taken for public, and what the fit does with its records.
+        """Return the facts taken as public, and what the fit does with its records.
 
-        **Guarantee.** Where nothing was read it is a function of public facts and of who owns which
-        row; of X only the type is looked at. `InputError` if bounds, labels or the range of the
-        target are not given then, or a setting does not suit.
+        **Guarantee.** If nothing was read, both are functions of public facts and the owners of
+        rows; only the type of X is inspected. `InputError` if bounds, labels or the range of the
+        target are then not given, or a setting does not suit.
         """
         rows, answers = read or (None, None)
         marked, filled = missing_in(self.missing, shape[1], names)
@@ -382,7 +381,7 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         return facts, fit
 
     def _division(self, agents: Any) -> Division:
-        """Return how rows are divided, among a number of agents if they have no owners."""
+        """Return how rows are divided: by their owners, or among a number of agents."""
         most = self.rows_per_person
         if most is not None:
             checks.at_least("rows_per_person", most, 1)
@@ -397,7 +396,7 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
 
     @abc.abstractmethod
     def _targets(self, answers: HostArray | None) -> Targets:
-        """Return how targets are encoded; answers are needed where it is not declared."""
+        """Return how targets are encoded; `answers` are needed if that is not declared."""
 
     @abc.abstractmethod
     def _encode(self, answers: HostArray, targets: Targets) -> Num[HostArray, "N"]:
@@ -412,7 +411,7 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         return feature_map_named(self.features, ranges.inputs(names))
 
     def _scores(self, X: RowsLike) -> Float[HostArray, "N *K"]:
-        """Return x'coef + intercept, with features clipped, and filled, as `fit` does it."""
+        """Return x'coef + intercept, with features clipped and filled as in `fit`."""
         check_is_fitted(self, "coef_")
         missing = bool(self.indicators_ or self.filled_)
         rows = validation.validated(self, X, missing=missing, reset=False, accept_sparse="csr")
@@ -442,7 +441,7 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         )
 
     def _class_weight(self, targets: Targets) -> Mapping[str, float] | None:
-        """Return the weights of the classes by the labels of `Targets.facts`; here none."""
+        """Return the class weights by the labels of `Targets.facts`; None by default."""
         del targets
         return None
 
@@ -460,12 +459,12 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         return {name: getattr(self, name) for name in sorted(settings)} | given
 
     def _structure(self, columns: int, encoding: Encoding) -> Structure | None:
-        """Return the structure of the weights of so many columns of X; here there is none."""
+        """Return the structure of the weights of that many columns of X; None by default."""
         del columns, encoding
         return None
 
     def _facts(self, indicators: Sequence[int]) -> tuple[Fact, ...]:
-        """Return the facts taken for public."""
+        """Return the facts taken as public."""
         settings = (("feature bounds", "bounds"), self._target_facts)
         facts = tuple(Fact(what, name, getattr(self, name) is not None) for what, name in settings)
         if not indicators or isinstance(self.missing, str):

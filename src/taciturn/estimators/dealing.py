@@ -28,15 +28,15 @@ def deal(
 ) -> Owners:
     """Return the records of arrays, dealt to agents, for `taciturn.plan`.
 
-    - `X`, `y`: (N, k) numbers and (N,) targets as the loss takes them: -1 and 1 for two classes,
-      0, ..., K - 1 for several, numbers.
+    - `X`, `y`: (N, k) numbers and (N,) targets as the loss takes them: -1 and 1 for two classes, 0,
+      ..., K - 1 for K, or any numbers.
     - `agents`: How many agents the rows are dealt to by a secret draw, or the public owner of each
       row, (N,).
     - `bounds`: The *public* range of each column, as in `taciturn.estimators.PrivateLinearModel`.
-      Cells are cut to it and mapped to [-1, 1]; a constant 1 follows. The norm of a row is then at
-      most sqrt(k + 1).
-    - `test`: Test records, X and y, which are not covered by any certificate.
-    - `seed`: Of the draw, for a reproduction.
+      Cells are clipped to it and mapped to [-1, 1], and a constant 1 is appended, so the norm of a
+      row is at most sqrt(k + 1).
+    - `test`: Test records, X and y, which no certificate covers.
+    - `seed`: The seed of the draw, for a reproduction.
 
     `InputError`, which quotes no cell, if bounds or owners do not suit the arrays.
 

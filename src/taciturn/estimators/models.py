@@ -85,9 +85,9 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[misc]
-    """A private linear classifier: two labels by the sign of one score, K by the largest of K.
+    """A private linear classifier: the sign of one score for two labels, else the largest of K.
 
-    Of two labels the second is predicted where the score is 0 or more. `classes_` has them, sorted.
+    Of two labels the second is predicted if the score is at least 0. `classes_` has them, sorted.
 
     Parameters
     ----------
@@ -96,13 +96,12 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
         records: a `PublicFactsWarning`, and a condition in the certificate.
     class_weight
         *Public* weights in (0, 1] by label, which multiply the loss of a record; a label that is
-        not named has weight 1. They stand inside the sensitivity
-        (`taciturn.problems.ClassWeighted`). "balanced" is refused: it counts the records of each
-        class.
+        not named has weight 1. The sensitivity includes them (`taciturn.problems.ClassWeighted`).
+        "balanced" is refused: it counts the records of each class.
     prior
-        The *public* share of each label, in place of weights: label c then has the weight
-        min(p) / p_c, so that the classes count equally. With weights the probabilities are those of
-        classes that were weighted like this. `score` counts every row equally.
+        The *public* share of each label, instead of weights: label c then has the weight min(p) /
+        p_c, so that all classes count equally. With weights, probabilities refer to the weighted
+        classes. `score` counts every row equally.
     """
 
     _target_facts: ClassVar[tuple[str, str]] = ("labels", "classes")
@@ -133,8 +132,8 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
         labels = labels_in(answers, self.classes)
         if len(labels) < 2:
             raise InputError(
-                "one class is nothing to tell apart; pass classes= with the public list of at "
-                "least two labels, whichever of them occur in y"
+                "there is only one class; pass classes= with the public list of at least two "
+                "labels, whichever of them occur in y"
             )
         if self._binary and len(labels) > 2:
             raise InputError(  # in the words that scikit-learn expects
@@ -172,11 +171,11 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
 class PrivateLogisticRegression(PrivateClassifier):
     """Logistic regression under differential privacy, for two classes or more.
 
-    The loss of a record is log(1 + exp(-t z)), t = -1 or 1, or log sum_k exp(z_k) - z_t, where
-    nothing is clipped: with `clip` at least 1 for two classes, 1.42 for more, or without privacy.
-    The default `clip` of 1/2 (sqrt((K - 1) / K) for K classes) takes less noise and minimises the
-    *robust* loss of `taciturn.problems.ClippedLoss`, whose scores are no log-odds; the fitted model
-    then has no `predict_proba`, and `loss_` says "robust logistic, clip 0.5". Parameters,
+    The loss of a record is log(1 + exp(-t z)), t = -1 or 1, or log sum_k exp(z_k) - z_t, if nothing
+    is clipped: with `clip` at least 1 for two classes, 1.42 for more, or without privacy. The
+    default `clip` of 1/2 (sqrt((K - 1) / K) for K classes) needs less noise and minimises the
+    *robust* loss of `taciturn.problems.ClippedLoss`, whose scores are not log-odds; the fitted
+    model then has no `predict_proba`, and `loss_` reads "robust logistic, clip 0.5". Parameters,
     attributes and the guarantee are those of `PrivateLinearModel` and `PrivateClassifier`: above
     all `epsilon`, `delta`, `bounds` and `classes`. Every fit spends its own budget.
 
@@ -197,10 +196,10 @@ class PrivateLogisticRegression(PrivateClassifier):
 
     @property
     def predict_proba(self) -> Callable[[RowsLike], Float[HostArray, "N K"]]:
-        """From rows to the probability of each class, in the order of `classes_`; rows sum to 1.
+        """A function from rows to the probability of each class, in the order of `classes_`.
 
-        `AttributeError`, by which scikit-learn takes the estimator for one without probabilities,
-        if the scores of the fitted model are no log-odds, as with the default `clip`.
+        `AttributeError`, which tells scikit-learn that there are no probabilities, if the scores
+        of the fitted model are not log-odds, as with the default `clip`.
         """
         loss = getattr(self, "loss_", None)
         if loss is not None and not loss.log_odds:
@@ -249,8 +248,8 @@ class PrivateStructuredClassifier(PrivateLogisticRegression):
 
     The objective is that of `PrivateLinearModel` plus l1 |A w|_1, with w per encoded column:
 
-    - "lasso": A = I, few weights differ from 0;
-    - "fused-lasso": A = [phi; I], they also agree along the edges of a graph of the columns;
+    - "lasso": A = I, so few weights differ from 0;
+    - "fused-lasso": A = [phi; I], so weights also agree along the edges of a graph of the columns;
     - "generalized-lasso": the rows of A are given.
 
     Parameters, attributes and the guarantee are those of `PrivateLinearModel` and
@@ -259,16 +258,16 @@ class PrivateStructuredClassifier(PrivateLogisticRegression):
     Parameters
     ----------
     graph
-        The *public* relation between columns. For the fused lasso "chain", which joins
-        neighbouring columns, or (e, 2) pairs of column numbers; for the generalised lasso the
-        (m, k) rows of A. That a graph or matrix is public is a condition in the certificate.
+        The *public* relation between columns. For the fused lasso "chain", which joins neighbouring
+        columns, or (e, 2) pairs of column numbers; for the generalised lasso the (m, k) rows of A.
+        The certificate states as a condition that a graph or matrix is public.
     l1
         Weight of the structure.
     smoothing
         Strength of Laplacian smoothing, of the methods that have the option; 0 for none.
     algorithm
-        A method that knows structures (`taciturn.algorithms.Method.structure`): "allowed", it
-        treats the structure as a regulariser; "required", it splits it off.
+        A method for structures (`taciturn.algorithms.Method.structure`): one with "allowed" treats
+        the structure as a regulariser; one with "required" splits it off.
     """
 
     _binary: ClassVar[bool] = True
@@ -282,8 +281,8 @@ class PrivateStructuredClassifier(PrivateLogisticRegression):
     def _feature_map(self, ranges: Ranges, names: Sequence[str] | None) -> FeatureMap | None:
         if self.features is not None and self.structure != "lasso":
             raise InputError(
-                f"features={self.features!r} and the structure {self.structure!r}, which is one of "
-                'the columns, do not go together; leave one out, or use structure="lasso"'
+                f"features={self.features!r} excludes the structure {self.structure!r}, which "
+                'relates columns; leave one out, or use structure="lasso"'
             )
         return super()._feature_map(ranges, names)
 
@@ -294,7 +293,7 @@ class PrivateStructuredClassifier(PrivateLogisticRegression):
 
     @override
     def _structure(self, columns: int, encoding: Encoding) -> Structure:
-        """Return the structure; indicators and the constant are in no edge and no row of A."""
+        """Return the structure; edges and rows of A exclude indicators and the constant."""
         edges, rows = np.empty((0, 2), int), np.empty((0, encoding.columns))
         name = self.structure
         if name == "fused-lasso":

@@ -1,4 +1,4 @@
-"""What stands around a private estimator, and may have learned from the records."""
+"""Steps around a private estimator that may learn from the records."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, OrdinalEnc
 from taciturn.estimators.base import PrivateLinearModel
 from taciturn.estimators.ranges import PublicBounds
 
-# what they make of a row depends on that row and on their settings alone
+# their output for a row depends on that row and on their settings alone
 _BY_ROW = (
     PublicBounds, preprocessing.Normalizer, preprocessing.Binarizer,
     preprocessing.PolynomialFeatures, FeatureHasher, HashingVectorizer, FunctionTransformer,
@@ -24,11 +24,11 @@ _BY_ROW = (
 
 
 def check_pipeline(estimator: Any) -> tuple[str, ...]:
-    """Return one sentence for each part around a private estimator that its certificate excludes.
+    """Return one sentence for each step that the certificate of a private estimator does not cover.
 
-    Parts of a `Pipeline`, or of anything else of scikit-learn with a private estimator inside, are
-    known by class and settings; no record is read. A step is reported unless it is known to change
-    every row by itself, by public numbers. Steps before the pipeline cannot be seen here.
+    The steps of a `Pipeline`, or of another scikit-learn object that contains a private estimator,
+    are judged by class and settings; no record is read. A step is reported unless it is known to
+    transform each row alone, by public numbers. Steps before the pipeline cannot be seen.
 
     Examples
     --------
@@ -45,7 +45,7 @@ def check_pipeline(estimator: Any) -> tuple[str, ...]:
 
 
 def _around(part: Any, name: str) -> Iterator[str]:
-    """Yield sentences about a part that should have a private estimator inside."""
+    """Yield sentences about a part that should contain a private estimator."""
     if isinstance(part, PrivateLinearModel):
         return
     if isinstance(part, Pipeline):
@@ -60,12 +60,12 @@ def _around(part: Any, name: str) -> Iterator[str]:
         if isinstance(one, PrivateLinearModel | Pipeline)
     ]
     if not inside:
-        yield f"{name!r} ({type(part).__name__}) is no private estimator and has none inside"
+        yield f"{name!r} ({type(part).__name__}) is not a private estimator and contains none"
         return
     yield (
-        f"{name!r} ({type(part).__name__}) may fit the estimator inside more than once, or on rows "
-        "that are drawn or weighted; each fit spends its own budget, and no certificate is that of "
-        "all together"
+        f"{name!r} ({type(part).__name__}) may fit the estimator more than once, or on rows that "
+        "are drawn or weighted; each fit spends its own budget, and no certificate covers all of "
+        "them"
     )
     for key, one in inside:
         if isinstance(one, Pipeline):
@@ -79,8 +79,8 @@ def _learns(step: Any, name: str) -> Iterator[str]:
             yield from _learns(part, inner)
     elif isinstance(step, FunctionTransformer) and step.func is not None:
         yield (
-            f"the step {name!r} (FunctionTransformer) applies a function that cannot be looked "
-            "into; see to it that it changes every row by itself, by public numbers"
+            f"the step {name!r} (FunctionTransformer) applies a function that cannot be inspected; "
+            "make sure that it transforms each row alone, by public numbers"
         )
     elif not _by_row(step):
         yield (
@@ -99,7 +99,7 @@ def _parts(step: Pipeline | FeatureUnion | ColumnTransformer) -> list[tuple[str,
 
 
 def _by_row(step: Any) -> bool:
-    """Return whether a step is known to change every row by itself, by its settings alone."""
+    """Return whether a step is known to transform each row alone, by its settings only."""
     if step is None or (isinstance(step, str) and step in {"passthrough", "drop"}):
         return True
     if isinstance(step, OneHotEncoder | OrdinalEncoder):

@@ -1,4 +1,4 @@
-"""Public ranges of the columns that an estimator is given, and rows encoded by them."""
+"""Public ranges of the columns of an estimator, and the encoding of rows by them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Ranges:
     """The ranges [a_j, b_j] of k columns, (k,) each with a_j < b_j, in the units of the columns.
 
     - `indicators`: the q columns that get an indicator of missing cells, by number;
-    - `filled`: the columns whose cells may be missing without one.
+    - `filled`: the columns whose cells may be missing without an indicator.
     """
 
     minimum: Float[HostArray, "k"]
@@ -108,10 +108,10 @@ class Ranges:
 
 
 def ranges_for(bounds: Any, columns: int, *, names: Sequence[str] | None = None) -> Ranges:
-    """Return the ranges that `bounds` states for so many columns.
+    """Return the ranges that `bounds` states for that many columns.
 
-    `InputError` if it is neither a pair nor a mapping, names other columns than there are, or a
-    range is empty, infinite or too narrow (`Numeric`).
+    `InputError` if it is neither a pair nor a mapping, names columns that do not exist, or a range
+    is empty, infinite or too narrow (`Numeric`).
 
     Examples
     --------
@@ -141,8 +141,8 @@ def ranges_for(bounds: Any, columns: int, *, names: Sequence[str] | None = None)
 def ranges_seen(rows: Float[HostArray, "N k"], what: str = "column {} of X") -> Ranges:
     """Return the ranges that the columns span, on which a certificate is conditional.
 
-    Error messages call a column `what`, with {} for its number: `InputError` if one has missing
-    cells alone, or spans no range of `Numeric`.
+    `InputError` if a column has only missing cells, or spans no valid range (`Numeric`); its
+    message calls the column `what`, with {} for its number.
     """
     facts = []
     for number, column in enumerate(rows.T):
@@ -197,7 +197,7 @@ def missing_in(
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return the columns whose cells may be missing, with an indicator and without, by number.
 
-    For `missing` see `PrivateLinearModel`; `InputError` if it is of no such form, or names a column
+    For `missing` see `PrivateLinearModel`; `InputError` if it has another form, or names a column
     that X does not have.
 
     Examples
@@ -234,15 +234,15 @@ def missing_in(
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class PublicBounds(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Map columns from their declared bounds to [-1, 1]; a scaler that may stand in pipelines.
+    """Map columns from their declared bounds to [-1, 1]; a scaler for pipelines.
 
     A cell x of a column with bounds [a, b] becomes 2 (min(max(x, a), b) - a) / (b - a) - 1; a
-    missing cell (NaN) stays one. It replaces `StandardScaler` and `MinMaxScaler`, which compute
-    means and ends from the records without noise. `bounds` are *public*, as in
-    `PrivateLinearModel`; an estimator behind this step has the bounds (-1, 1).
+    missing cell (NaN) stays missing. It replaces `StandardScaler` and `MinMaxScaler`, which compute
+    means and ranges from the records without noise. `bounds` are *public*, as in
+    `PrivateLinearModel`; an estimator after this step has the bounds (-1, 1).
 
     **Guarantee.** `fit` keeps the number of columns and their names, and nothing else: a row of
-    the result is a function of one row and the bounds. So an estimator behind this step is as
+    the result is a function of one row and the bounds. So an estimator after this step is as
     private as one without it.
 
     Examples
@@ -255,7 +255,7 @@ class PublicBounds(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # ty
     bounds: BoundsLike | None = None
 
     def fit(self, X: ArrayLike, y: Any = None) -> PublicBounds:
-        """Note number and names of the columns; no cell is learned from.
+        """Store number and names of the columns; nothing is learned from the cells.
 
         `InputError` if no bounds are given, they do not suit the columns, or a cell is neither a
         finite number nor missing.

@@ -28,7 +28,7 @@ from taciturn.typing import HostArray, Precision, Task
 def persons_of(labels: Any, rows: int, rows_per_person: Any) -> Int[HostArray, "N"] | None:
     """Return the number of the person of each row; None where rows are protected one by one.
 
-    No `InputError`, such as where only labels or only `rows_per_person` are given, quotes a label.
+    `InputError` if only one of labels and `rows_per_person` is given; no error quotes a label.
 
     **Guarantee.** Labels that read as one number, 7 and 7.0 and 007, are one person, as in a table:
     a program that reads a column in parts may hold one label as a number and as text.
@@ -36,8 +36,8 @@ def persons_of(labels: Any, rows: int, rows_per_person: Any) -> Int[HostArray, "
     if (labels is None) != (rows_per_person is None):
         missing = "persons= in fit" if labels is None else "rows_per_person="
         raise InputError(
-            "to protect persons takes one label per row and a public number of rows that a person "
-            f"has at most; give {missing} too, or neither"
+            "protection of persons needs one label per row and a public bound on the rows of a "
+            f"person; give {missing} too, or neither"
         )
     if labels is None:
         return None
@@ -54,9 +54,9 @@ def persons_of(labels: Any, rows: int, rows_per_person: Any) -> Int[HostArray, "
 
 
 def owners_of(agents: Any, rows: int) -> tuple[int | None, tuple[Int[HostArray, "_m"], ...] | None]:
-    """Return how many agents rows are dealt to, or the row indices of each agent.
+    """Return the number of agents to which rows are dealt, or the row indices of each agent.
 
-    `agents` is None for one agent who holds all rows; a whole number of agents; or one label per
+    `agents` is None for one agent that holds all rows; a whole number of agents; or one label per
     row that names its owner, compared as text. `InputError` if a row has no label.
 
     Examples
@@ -93,7 +93,7 @@ class Targets(NamedTuple):
     labels: HostArray | None
 
     def facts(self, *, columns: int, record_norm: float) -> DataFacts:
-        """Return the public facts about records of so many encoded columns."""
+        """Return the public facts about records of that many encoded columns."""
         classes = None if self.labels is None else len(self.labels)
         task: Task = "regression"
         if classes is not None:
@@ -110,7 +110,7 @@ class Targets(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Encoding:
-    """The ranges of the columns, and the public map that encoded rows go through, if any."""
+    """The ranges of the columns, and the public feature map of encoded rows, if any."""
 
     ranges: Ranges
     features: FeatureMap | None
@@ -142,10 +142,10 @@ class Encoding:
     ) -> tuple[Float[HostArray, "F K"], Float[HostArray, "F K"], Float[HostArray, "K"]]:
         """Return slopes, jumps and intercepts of a model whose weights are per entry of `rows`.
 
-        A column with range [a, b] is encoded as (x - c) / h, c its middle and h half its width. So
-        a weight w is w / h per unit and moves the intercept by -w c / h. A jump is what a missing
-        cell adds, 0 where the column has no indicator. With a feature map slopes are per feature
-        but the constant, and all jumps are 0, since the indicators are among the features.
+        A column with range [a, b] is encoded as (x - c) / h, with middle c and half-width h. So a
+        weight w has slope w / h and moves the intercept by -w c / h. A jump is what a missing cell
+        adds; it is 0 where the column has no indicator. With a feature map, slopes are per feature
+        except the constant, and all jumps are 0, since the indicators are among the features.
         """
         if self.features is not None:
             constant = self.features.names.index(INTERCEPT)
@@ -164,7 +164,7 @@ class Encoding:
         jumps: Float[HostArray, "F *K"],
         intercepts: Float[HostArray, "*K"],
     ) -> Float[HostArray, "N *K"]:
-        """Return the scores of rows, with cells clipped, and filled in, as in `rows`."""
+        """Return the scores of rows, with cells clipped and filled as in `rows`."""
         if self.features is not None:
             constant = self.features.names.index(INTERCEPT)
             scores: HostArray = np.delete(self.rows(cells), constant, axis=1) @ slopes + intercepts
@@ -177,13 +177,13 @@ class Encoding:
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """What a fit does with its records.
+    """The records of a fit and their encoding.
 
-    - `names`: Of the columns of X, if they have any. `known`: The rows of each agent; None where
-      they are dealt. `numbers`: The person of each row; None where records are protected.
+    - `names`: The names of the columns of X, if any. `known`: The rows of each agent; None if they
+      are dealt. `numbers`: The person of each row; None if records are protected.
     - `conditions`: Those of the certificate. `read_off`: Whether public facts were read off the
       records.
-    - `cells`: Returns X and the targets. `encode`: From targets to numbers.
+    - `cells`: Returns X and the targets. `encode`: Maps targets to numbers.
     """
 
     shape: tuple[int, int]
@@ -198,7 +198,7 @@ class Fit:
     encode: Callable[[HostArray, Targets], Num[HostArray, "N"]]
 
     def counted(self, division: Division) -> Counted:
-        """Return the records, counted; their cells are read when they are loaded."""
+        """Return the records, counted; cells are read only when they are loaded."""
         encoding, (rows, width) = self.encoding, self.shape
         return Counted(
             title=f"a fit of {rows:,} rows",
@@ -249,7 +249,7 @@ class Fit:
 
 
 def shape_of(rows: Any) -> tuple[int, int]:
-    """Return the number of rows and columns, which is public; no cell is looked at."""
+    """Return the number of rows and columns, which is public; no cell is read."""
     if hasattr(rows, "shape"):
         shape = tuple(rows.shape)
     else:
@@ -267,12 +267,12 @@ def names_of(rows: Any) -> tuple[str, ...] | None:
     names = tuple(getattr(rows, "columns", ()))
     texts = [isinstance(name, str) for name in names]
     if any(texts) and not all(texts):
-        raise InputError("some names of the columns of X are no text; name every column by a text")
+        raise InputError("some column names of X are not strings; use a string for every column")
     return names if any(texts) else None
 
 
 def account_of(account: Account | str | None, seed: int | None) -> Account | None:
-    """Return the account that a fit charges; `InputError` if it is none, or the fit has a seed."""
+    """Return the account that a fit charges; `InputError` if invalid, or if the fit has a seed."""
     if account is None:
         return None
     if not isinstance(account, Account | str):

@@ -1,4 +1,4 @@
-"""What scikit-learn checks of features and targets, in errors that quote no record."""
+"""Checks of features and targets by scikit-learn, with errors that quote no record."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ MOST_CELLS, PIECE_CELLS = 10**8, 10**6
 Sparse: TypeAlias = csr_matrix | csr_array
 RowsLike: TypeAlias = ArrayLike | spmatrix | sparray
 _KINDS = (TypeError, ValueError, OverflowError)
-# beginnings of messages that tell of shapes, types and names of columns, and of no cell; they are
-# repeated, every other one is replaced
+# beginnings of messages about shapes, types and column names, which quote no cell: these are passed
+# on, all others are replaced
 _HARMLESS = re.compile(
     r"Found array with (dim )?\d|Found input variables with inconsistent|Input [Xy]?\s?contains |"
     r"X has \d+ features, but|The feature names should match|y should be a 1d array|"
@@ -35,8 +35,8 @@ _HARMLESS = re.compile(
 def validated(estimator: Any, X: Any, *, missing: bool, **known: Any) -> Any:
     """Return what `sklearn.utils.validation.validate_data` does: features, and targets if given.
 
-    Features are finite numbers, or with `missing` also NaN. The message of an `InputError`, or
-    `TypeError` where X holds objects, may name a column and never a cell.
+    Features are finite numbers, or with `missing` also NaN. The message of an `InputError`, or of
+    a `TypeError` if X holds objects, may name a column but never quotes a cell.
     """
     known |= {"dtype": np.float64, "ensure_all_finite": "allow-nan" if missing else True}
     return reraise_clean(
@@ -45,13 +45,13 @@ def validated(estimator: Any, X: Any, *, missing: bool, **known: Any) -> Any:
 
 
 def column_names(estimator: Any) -> tuple[str, ...] | None:
-    """Return the names of the columns that an estimator was given; None where they had none."""
+    """Return the names of the columns of an estimator; None if they had none."""
     names = getattr(estimator, "feature_names_in_", None)
     return None if names is None else tuple(map(str, names))
 
 
 def leaves_out_zeros(rows: Any) -> bool:
-    """Whether rows are a sparse matrix, or a data frame that scikit-learn reads as one."""
+    """Return whether rows are a sparse matrix, or a data frame that scikit-learn reads as one."""
     return issparse(rows) or hasattr(rows, "sparse")
 
 
@@ -70,13 +70,13 @@ def check_size(X: Any, y: Any) -> None:
 
 
 def dense(rows: Float[HostArray, "N k"] | Sparse) -> Float[HostArray, "N k"]:
-    """Return rows with every cell; `check_size` says how many there may be (0.8 GB)."""
+    """Return dense rows; `check_size` limits their number of cells (0.8 GB)."""
     full: HostArray = rows.toarray() if issparse(rows) else rows
     return full
 
 
 def pieces(rows: Float[HostArray, "N k"] | Sparse) -> Iterator[Float[HostArray, "M k"]]:
-    """Yield rows with every cell, some at a time where they are sparse."""
+    """Yield dense rows, in blocks if they are sparse."""
     if not issparse(rows):
         yield rows
         return
@@ -90,11 +90,10 @@ def scaling_warnings(
 ) -> list[tuple[type[Warning], str]]:
     """Return a warning if columns have mean 0 and variance 1, both to 1e-9, as behind a scaler.
 
-    Measured columns do not reach that by chance. Missing cells do not count, and a column with
-    fewer than three different values is passed over: -1 and 1 in equal parts have both by
-    themselves.
+    Measured columns do not reach that by chance. Missing cells do not count, and columns with fewer
+    than three different values are skipped: -1 and 1 in equal parts have mean 0 and variance 1.
 
-    **Guarantee.** None: the answer is a function of all records, for their holder.
+    **Guarantee.** None: the warning is a function of all records, for their holder only.
     """
     filled = ~np.isnan(rows)
     count = np.maximum(filled.sum(axis=0), 1)
@@ -128,9 +127,9 @@ def labels_in(answers: HostArray | None, classes: Any) -> HostArray:
 
 def numbers_in(answers: HostArray) -> Float[HostArray, "N"]:
     """Return a regression's targets as numbers."""
-    wrong = InputError("a target is no number; a regression needs numbers in y")
+    wrong = InputError("a target is not a number; a regression needs numbers in y")
     found: HostArray = reraise_clean(lambda: answers.astype(np.float64), _KINDS, lambda _: wrong)
-    if np.isnan(found).any():  # None, of which scikit-learn says nothing and NumPy makes NaN
+    if np.isnan(found).any():  # None, which scikit-learn accepts and NumPy converts to NaN
         raise wrong
     return found
 
@@ -162,7 +161,7 @@ def _without_cells(error: Exception, rows: Any) -> Exception:
 
 
 def _not_numbers(rows: Any) -> str:
-    """Return what the first column is called that is not all numbers; names are public."""
+    """Return the name of the first column that is not all numbers; names are public."""
     names = list(getattr(rows, "columns", ()))
     cells = np.empty((0, 0))
     with suppress(*_KINDS):

@@ -37,7 +37,7 @@ def account_text(state: State) -> str:
 
 
 def _rows(state: State) -> list[str]:
-    """Return a line for each run, with the epsilon left after it under the current caps."""
+    """Return a line for each run, with the epsilon left after it at the current caps."""
     rows = [("when", "what", "proposal", "cost", "end", "epsilon left")]
     caps, ends = state.caps, {"reserved": "not begun", "opened": "end unknown"}
     sums = totals(state.terms, caps.order, [run.charge for run in state.charged])
@@ -88,7 +88,7 @@ def bar(state: State) -> str:
 
 
 def export(state: State, *, entries: bool) -> dict[str, Any]:
-    """Return an account as JSON values, with the ledger `entries` of every run if wanted."""
+    """Return an account as JSON values, with the ledger `entries` of every run if requested."""
     caps, terms = state.caps, state.terms
     return {
         "format": FORMAT,
@@ -132,7 +132,7 @@ def _run(state: State, run: ChargedRun, *, entries: bool) -> dict[str, Any]:
 
 
 def charged_line(charged: Charged | None) -> str:
-    """Return one line: the account that a run was charged to, and what it has left."""
+    """Return one line: the account to which a run was charged, and what is left in it."""
     if charged is None:
         return f"Account: none. {NOWHERE}"
     after = charged.after

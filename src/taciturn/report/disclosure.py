@@ -21,13 +21,13 @@ _MODELS = {
 }
 _COMPOSITION = (
     "Answers of an agent compose in sequence (Gaussian ones exactly, by mu; others by privacy-loss "
-    "distributions or Renyi divergences). Agents hold disjoint records and parts of the records "
-    "share none, so both compose in parallel. " + SCOPE.capitalize() + "."
+    "distributions or Renyi divergences). Agents hold disjoint records, and parts of the records "
+    "are disjoint, so both compose in parallel. " + SCOPE.capitalize() + "."
 )
 _TUNING = (
     "Preprocessing uses the public facts in the conditions. Answers for a centre, and a choice "
-    "among candidates, are part of the certificate if its legs state them. Whatever else was "
-    f"tried: {TO_FILL_IN}."
+    "among candidates, are part of the certificate if its legs state them. Other trials: "
+    f"{TO_FILL_IN}."
 )
 
 
@@ -94,18 +94,18 @@ def nist_page(document: Mapping[str, Any]) -> str:
     """Return Markdown that answers each block of the pyramid of SP 800-226 from a certificate."""
     certificate = certificate_of(document)
     found = _certified(document, certificate)
-    limits = "The unit record is event-level: a person with several rows has a weaker promise."
+    limits = "The unit record is event-level: a person with several rows has a weaker guarantee."
     level = limits if certificate.unit == "record" else ""
     blocks = {
         "Privacy parameters (section 2)": f"{found['promise']} {found['details']}",
         "Unit of privacy (section 2)": f"{found['unit']} {level} {found['public']}",
         "Algorithms and correctness (section 3)": f"{found['mechanisms']} {_COMPOSITION} "
-        "The figures were computed again from the stated answers; taciturn verify does so "
-        "independently. That the run happened as stated is shown by no file.",
+        "The figures were recomputed from the stated answers; taciturn verify does so "
+        "independently. No file can show that the run happened as stated.",
         "Utility (section 3)": "Not in a certificate; the report has it. For this use: "
         f"{TO_FILL_IN}.",
-        "Bias (section 3)": "Not in a certificate. Noise weighs more on small groups, and clipping "
-        f"shifts what it cuts. Which groups are concerned: {TO_FILL_IN}.",
+        "Bias (section 3)": "Not in a certificate. Noise affects small groups more, and clipping "
+        f"biases large contributions. Which groups are affected: {TO_FILL_IN}.",
         "Trust models (section 4)": found["observer"],
         "Side channels (section 4)": f"{found['arithmetic']} Running times: {TO_FILL_IN}.",
         "Access control (section 4)": f"Who holds the records and may read them: {TO_FILL_IN}.",
@@ -118,7 +118,7 @@ def nist_page(document: Mapping[str, Any]) -> str:
 
 
 def _certified(document: Mapping[str, Any], certificate: Certificate) -> dict[str, Any]:
-    """Return the statements of a certificate that both forms quote, by name."""
+    """Return the statements of a certificate that both formats quote, by name."""
     stated = {line.split(": ")[0]: line for line in map(str, document["statement"])}
     infinite = math.isinf(certificate.epsilon)
     void = certificate.reproduction or infinite

@@ -54,7 +54,7 @@ class Items(NamedTuple):
 
 
 class Table(NamedTuple):
-    """Rows of texts, of which the first cell is the name, and a head for each column, if any.
+    """Rows of texts, whose first cells are names, with a head for each column, if any.
 
     `look`: "pairs" of a name and a text; "numbers", which are aligned right; or "texts".
     """
@@ -79,7 +79,7 @@ class Bars(NamedTuple):
 
 
 class Details(NamedTuple):
-    """Parts that are shown when a reader opens them."""
+    """Parts that a reader can unfold."""
 
     summary: str
     parts: Sequence[Part]
@@ -91,7 +91,7 @@ Part = str | Note | Items | Table | Drawing | Bars | Details
 
 @dataclass(frozen=True)
 class Section:
-    """Parts under a heading, with a headline in large print.
+    """Parts below a heading, with a headline in large print.
 
     `frame`: "box" for a frame, "box open" for one with a red edge.
     """
@@ -113,10 +113,10 @@ class Page:
     footer: str = ""
 
     def html(self) -> str:
-        """Return the page as HTML that loads nothing from elsewhere.
+        """Return the page as HTML without external resources.
 
-        **Guarantee.** Every text is escaped, so a name from outside cannot run as markup. Only the
-        `svg` of a `Drawing` is inserted as it is.
+        **Guarantee.** Every text is escaped, so a name from outside is never read as markup. Only
+        the `svg` of a `Drawing` is inserted unescaped.
         """
         return _template().render(page=self, version=taciturn.__version__)
 
@@ -142,7 +142,7 @@ def percent(fraction: float) -> str:
 
 
 def spread(values: Any) -> str:
-    """Return numbers as text: the only one, or the least and the largest."""
+    """Return numbers as text: their one value, or the least and the largest."""
     least, most = float(np.min(values)), float(np.max(values))
     return f"{least:.6g}" if least == most else f"{least:.6g} to {most:.6g}"
 
@@ -169,10 +169,10 @@ def label_axes(axes: Axes, title: str, below: str = "") -> None:
 
 
 def inline_svg(figure: Figure, label: str) -> str:
-    """Return the drawing as an `<svg>` that refers to nothing outside itself.
+    """Return the drawing as an `<svg>` without external references.
 
-    The file header and the metadata, which name outside addresses, are left out. Element ids begin
-    with a digest of the label, so that several drawings fit on one page.
+    File header and metadata, which name external addresses, are removed. Element ids begin with a
+    digest of the label, so that those of several drawings on a page do not clash.
     """
     import matplotlib  # noqa: PLC0415 - see above
 

@@ -1,7 +1,7 @@
-"""A certificate computed again from the legs that its file states, by this library's accountant.
+"""A certificate recomputed from the legs that its file states, by this library's accountant.
 
 A file can be edited. So everything that follows from the legs (sensitivities, figures, sentences)
-is computed as docs/reference/certificate.md specifies and compared with what the file states.
+is computed as docs/reference/certificate.md specifies and compared with the file.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ CLAIMED = (
     "conditional",
 )  # fmt: skip
 _MOST_ENTRIES = 10**8
-# the facts that a question of each kind states, optional ones with a question mark
+# the facts that a question of each kind states; a question mark makes one optional
 _FACTS: Mapping[str, str] = MappingProxyType({
     "mean": "coefficient row curvature? widened?",
     "perturbed": "coefficient row rho smoothness residual output_noise",
@@ -100,9 +100,9 @@ class Examined(NamedTuple):
 
 
 def examine(file: Path) -> Examined:
-    """Return the model and the recomputed certificate of a file, None for one that is missing.
+    """Return the model and the recomputed certificate of a file; one that is missing is None.
 
-    Of a folder these are its newest certificate and its model. A model of an earlier version of
+    For a folder these are its newest certificate and its model. A model of an earlier version of
     the format states no legs, and has no document.
 
     Raises `InputError` if the file is neither, or `recomputed` finds a difference; for a folder
@@ -127,12 +127,12 @@ def examine(file: Path) -> Examined:
             check_planned(document, file / "proposal.json")
     except TaciturnError as error:
         raise InputError(
-            f"{source} is not what a run writes, so nothing of it is shown: {error}"
+            f"{source} is not as a run writes it, so none of it is shown: {error}"
         ) from error
     except _WRONG_KIND as error:
         raise InputError(
-            f"{source} is not a whole certificate: a part is missing or of the wrong kind; it has "
-            "to be as docs/reference/certificate.md specifies"
+            f"{source} is not a complete certificate: a part is missing or of the wrong type; see "
+            "docs/reference/certificate.md"
         ) from error
     return Examined(model, document, found)
 
@@ -148,10 +148,10 @@ def recomputed(document: Mapping[str, Any]) -> Recomputed:
     """Return the sentences of a certificate, computed from the `terms` and `legs` of its document.
 
     Raises `InputError`, which names the first difference, if a sensitivity, a figure, a condition
-    or a sentence of the document is not what its legs give; other errors if it is malformed.
+    or a sentence of the document does not follow from its legs; other errors if it is malformed.
 
-    **Guarantee.** The figures are those of `compose` for the answers that are stated. What no
-    reader of a file can compute is whether the run happened as stated.
+    **Guarantee.** The figures are those of `compose` for the stated answers. No reader of a file
+    can compute whether the run happened as stated.
     """
     computed = certificate_of(document)
     claim, stated = document["claim"], tuple(map(str, document["statement"]))
@@ -166,7 +166,7 @@ def recomputed(document: Mapping[str, Any]) -> Recomputed:
     watched = [line for line in stated if line.startswith("Observer: ")]
     same = len(read) == len(lines) and all(map(_matches, read, lines))
     named = len(watched) == 1 and watched[0].startswith(f"Observer: {computed.observer}. Taken on")
-    # the arithmetic is as the file states, except that it must admit answers on no lattice
+    # the arithmetic is as the file states, but it must disclose answers without a lattice
     real = [line for line in computed.lines() if REAL_NUMBERS in line]
     named &= all(line in stated for line in real)
     if not same or not named or len(free) > len(conditions) + 2:
@@ -189,7 +189,7 @@ def _check_figure(name: str, stated: Any, computed: Any, *, exact: bool) -> None
             same = one is found
         else:
             given, slack = _number(one), _EXACT if exact else _BOUNDED
-            # never below the computed figure; above it by the difference of two accountants
+            # never below the computed figure; above it at most by the gap between accountants
             same = given == found or -_EXACT <= (given - found) / max(1.0, abs(found)) <= slack
         if not same:
             what = f"{name} = {one}" if one is not None else f"no {name}"
@@ -198,7 +198,7 @@ def _check_figure(name: str, stated: Any, computed: Any, *, exact: bool) -> None
 
 
 def _check_conditions(document: Mapping[str, Any], follow: Sequence[str]) -> None:
-    """Raise `InputError` if a condition that follows from the legs is missing, or one is spare."""
+    """Raise `InputError` if a condition of the legs is missing, or a condition lacks its leg."""
     conditions, claim = document["conditions"], document["claim"]
     missing = [condition for condition in follow if condition not in conditions]
     if missing:
@@ -213,9 +213,9 @@ def _check_conditions(document: Mapping[str, Any], follow: Sequence[str]) -> Non
 def certificate_of(document: Mapping[str, Any]) -> Certificate:
     """Return the certificate that follows from the `terms` and `legs` of a document.
 
-    Figures are computed; conditions, `reproduction` and `conditional` are those that the document
-    states. Raises `InputError` if a sensitivity is not that of its question, the legs do not
-    compose (`taciturn.kernel.privacy.compose`), a condition is missing, or a ledger is too large.
+    Figures are computed; conditions, `reproduction` and `conditional` are taken from the document.
+    Raises `InputError` if a sensitivity is not that of its question, the legs do not compose
+    (`taciturn.kernel.privacy.compose`), a condition is missing, or a ledger is too large.
     """
     terms, claim, stated = document["terms"], document["claim"], document["legs"]
     if len({leg["part"] for leg in stated}) < len(stated):
@@ -224,7 +224,7 @@ def certificate_of(document: Mapping[str, Any]) -> Certificate:
     legs = [_leg(leg, adjacency, dealt=dealt) for leg in stated]
     sums = [o for leg in legs if isinstance(leg, Leg) and isinstance(o := leg.observer, Sum)]
     if sums and document["observer"] != Sum.name:
-        raise InputError("its legs are about an observer of sums, and it names another")
+        raise InputError("its legs are for an observer of sums, and it names another")
     observer = sums[0] if sums else observer_named(document["observer"])
     whole = compose(legs, Terms(math.inf, _number(terms["delta"]), adjacency, observer))
     total, seeded = whole.certificate(), _exactly(bool, claim["reproduction"])
@@ -232,7 +232,7 @@ def certificate_of(document: Mapping[str, Any]) -> Certificate:
     conditional = _exactly(bool, claim["conditional"])
     if total.conditional and not conditional:
         raise InputError(
-            "it is conditional on what the author of a question claims, and does not say so"
+            "it is conditional on the claim of a question's author, and does not state so"
         )
     conditions = tuple(map(str, document["conditions"]))
     total = replace(total, conditions=conditions, conditional=conditional)
@@ -251,7 +251,7 @@ def _leg(leg: Mapping[str, Any], adjacency: Adjacency, *, dealt: bool) -> Leg | 
     checks.at_least("the number of times of a slot", int(np.min(times, initial=1)), 1)
     agents, answers = sum(counts[:, 0].tolist()), sum(times.tolist())
     if agents * max(1, answers) > _MOST_ENTRIES:
-        raise InputError("there are too many answers to compute it here; taciturn verify can")
+        raise InputError("there are too many answers to recompute here; use taciturn verify")
     # counts are run lengths: (number of agents, records of each)
     records, shape = np.repeat(*counts.T[::-1]), (agents, answers, 1)
     checks.at_least("the number of records of an agent", int(np.min(records)), 1)
@@ -329,7 +329,7 @@ def _check_sensitivity(
 def _check_question(question: Mapping[str, Any]) -> None:
     """Raise unless a question states the facts of its kind, each within its range.
 
-    A fact that divides the bound could be invented otherwise, and a claim would have no author.
+    Otherwise a file could invent a fact that divides the bound, or a claim without an author.
     """
     kind, stated = question["kind"], question.keys() - {"kind"}
     if kind == "claimed":
@@ -357,7 +357,7 @@ def _inside(questions: Sequence[Mapping[str, Any]], records: HostArray) -> Insid
     if not inside:
         return None
     if len(questions) > 1:
-        raise InputError("noise inside an objective is stated beside other questions")
+        raise InputError("noise inside an objective is stated together with other questions")
     one = inside[0]
     jacobian = np.log1p(one["smoothness"] / (records * one["rho"]))
     return Inside(jacobian, 2 * records * one["residual"] / one["output_noise"])
@@ -371,7 +371,7 @@ def _agents(named: Any, count: int) -> HostArray:
 
 
 def _adjacency(terms: Mapping[str, Any]) -> Adjacency:
-    """Return relation and unit of the terms, with `_NAME` for the name of a record or target."""
+    """Return relation and unit of the terms; `_NAME` stands for the name of a record or target."""
     relations: Mapping[str, Callable[[], Relation]] = {
         "replace_one": ReplaceOne,
         "zero_out": ZeroOut,
@@ -401,7 +401,7 @@ def document_of(model: Model) -> dict[str, Any] | None:
 
 
 def check_model(model: Model, document: Mapping[str, Any]) -> None:
-    """Raise `InputError` if a model states another certificate than a document."""
+    """Raise `InputError` if the certificate of a model differs from a document."""
     claim, values = document["claim"], model.certificate
     stated = {name: document[name] for name in ("terms", "legs", "conditions")} | claim
     if document_of(model) is None:  # then the figures alone are compared
@@ -415,9 +415,9 @@ def check_model(model: Model, document: Mapping[str, Any]) -> None:
 def check_planned(document: Mapping[str, Any], proposal: Path) -> None:
     """Raise `InputError` if a document states less than the plan of a proposal.
 
-    Less is a smaller epsilon or delta, or a condition or a leg fewer; an evaluation or a choice
-    may add to the plan. Terms, observer and records must be those of the plan. A proposal that
-    cannot be planned here is skipped.
+    That is a smaller epsilon or delta, or fewer conditions or legs; an evaluation or a choice may
+    add to the plan. Terms, observer and records must be those of the plan. A proposal that cannot
+    be planned here is skipped.
     """
     try:
         read = Proposal.from_json(proposal.read_text(encoding="utf-8"))
@@ -443,7 +443,7 @@ def check_planned(document: Mapping[str, Any], proposal: Path) -> None:
 
 
 def _number(value: Any) -> float:
-    """Return a number of a file, in which an infinite one is a text."""
+    """Return a number of a file, where infinity is a string."""
     if value == "infinity":
         return math.inf
     if type(value) not in {int, float}:
@@ -452,14 +452,14 @@ def _number(value: Any) -> float:
 
 
 def _exactly(kind: type[T], value: Any) -> T:
-    """Return a value of a file if it is of a type, and no subtype; else raise `TypeError`."""
+    """Return a value of a file if its type is exactly `kind`; else raise `TypeError`."""
     if type(value) is not kind:
         raise TypeError(value)
     return value
 
 
 def _whole(values: Any) -> HostArray:
-    """Return whole numbers of at least 0 as an array; a TypeError if one is anything else."""
+    """Return whole numbers of at least 0 as an array; `TypeError` for anything else."""
     flat = np.array(values, dtype=object)
     if not all(type(value) is int and value >= 0 for value in flat.ravel().tolist()):
         raise TypeError(values)

@@ -25,7 +25,7 @@ ORACLE_WARNING = (
 
 PLAN_FORMAT = "taciturn plan 1"
 
-# above this many agents their pairs, which grow with the square, are not computed
+# with more agents pairs are not computed, since their number grows with the square
 _MOST_PAIRED = 1_000
 
 CERTIFIED = (
@@ -42,7 +42,7 @@ def results(training: Training, out: Path | None) -> dict[str, Any]:
     and `mu` are the certified totals of the whole run, infinite ones the text "infinity".
     `seconds` is wall time, `out` the folder of the report, if one was written.
 
-    **Guarantee.** Metrics are un-noised functions of records (oracle metrics) and lie outside the
+    **Guarantee.** Metrics are functions of records without noise (oracle metrics), outside the
     certificate. They are given for published data only; for a user's table only those on test
     records that the user declares public. All others are None; see `oracle_metrics`.
     """
@@ -81,7 +81,7 @@ def results(training: Training, out: Path | None) -> dict[str, Any]:
 
 
 def counted(proposal: Proposal) -> dict[str, Any]:
-    """Return the number of records, or of persons, whose numbers of rows are private."""
+    """Return the number of records; or that of persons, since their numbers of rows are private."""
     rows = proposal.budget.rows_per_person
     if rows is None:
         return {"records": proposal.units}
@@ -93,7 +93,7 @@ def counted(proposal: Proposal) -> dict[str, Any]:
 
 
 def curves(training: Training) -> dict[str, list[float]]:
-    """Return test error and test loss after every round; {} where they may not be shown."""
+    """Return test error and test loss after every round; {} if they may not be shown."""
     return dict(strict(training.curves)) if training.shows_test else {}
 
 
@@ -127,8 +127,8 @@ def _metrics(training: Training) -> dict[str, Any]:
 def between_agents(training: Training) -> dict[str, Any] | None:
     """Return the least and the largest mu and epsilon between two agents (`pairwise_mu`).
 
-    None where the certificate is all that can be stated: all agents receive one public value, the
-    run is not private, answers have no mu, several candidates were trained (neighbours received
+    None if nothing beyond the certificate can be stated: all agents receive one public value, the
+    run is not private, answers have no mu, several candidates were trained (neighbours received the
     messages of all), records were dealt at random, or there are more than 1,000 agents.
     """
     plan, certificate = training.plan, training.certificate
@@ -149,8 +149,8 @@ def between_agents(training: Training) -> dict[str, Any] | None:
 def oracle_metrics(training: Training) -> dict[str, Any]:
     """Return metrics on private records as JSON values, for the owner of the records alone.
 
-    **Guarantee.** None: these are un-noised functions of private records. They appear in one file
-    only, which holds nothing else.
+    **Guarantee.** None: these are functions of private records without noise. They are written only
+    to a file of their own.
     """
     best, dataset = training.nonprivate, training.dataset
     values = {
@@ -175,8 +175,8 @@ def error_name(training: Training) -> str:
 def strict(value: Any) -> Any:
     """Return `value` as RFC 8259 allows it.
 
-    Tuples and arrays become lists, NumPy numbers plain ones, and what JSON cannot express becomes
-    text: "infinity", "-infinity", "undefined" (not a number), `str(value)` for any other object.
+    Tuples and arrays become lists, NumPy numbers plain ones, and values that JSON cannot express
+    text: "infinity", "-infinity", "undefined" (not a number), `str(value)` for other objects.
     """
     if isinstance(value, dict):
         return {str(key): strict(entry) for key, entry in value.items()}
@@ -197,8 +197,8 @@ def plan_values(plan: Plan) -> dict[str, Any]:
 def certificate_file(plan: Plan, certificate: Certificate | None = None, **about: str) -> str:
     """Return the certificate file of a run (docs/reference/certificate.md).
 
-    `certificate`: None for that of the plan; another where an evaluation or a choice belongs to
-    the run. `about`: entries that identify the run, such as its data; they come first.
+    `certificate`: None for that of the plan; another if the run includes an evaluation or a choice.
+    `about`: entries that identify the run, such as its data; they come first.
     """
     counts, rows = plan.spec.counts, plan.terms.adjacency.rows_per_person
     stated = certificate or plan.certificate

@@ -1,7 +1,7 @@
 """The report of a training as a folder of files.
 
 What a run released is written first, atomically; everything else is added later. Certificates are
-never replaced: privacy losses of runs on the same records add up, whichever model is kept.
+never replaced: privacy losses of runs on the same records compose, whichever model is kept.
 """
 
 from __future__ import annotations
@@ -66,9 +66,9 @@ def save(  # noqa: PLR0913 - what is written, where, and beside what
 ) -> Path:
     """Write `FILES` into the folder `out`, and `CURVES` where test metrics may be shown.
 
-    Files are written as by `write_folder`. One that cannot be computed, other than those of
-    `save_released`, is left out: the results say so, and `warn` is called with a line. Returns the
-    path of the certificate.
+    Files are written as by `write_folder`. If one cannot be computed, other than those of
+    `save_released`, it is omitted; the results state this, and `warn` is called with a line.
+    Returns the path of the certificate.
 
     - `oracle`: whether to write oracle_metrics.json too: metrics on private records, not for
       publication.
@@ -83,7 +83,7 @@ def save(  # noqa: PLR0913 - what is written, where, and beside what
         CURVES: lambda: curves_text(curves(training)) if curves(training) else None,
         "report.html": lambda: training_page(training).html(),
     }
-    if certificate is not None:  # again, now with the score of the evaluation that came later
+    if certificate is not None:  # again, now with the score of the later evaluation
         steps["model.json"] = lambda: model_text(released(training))
     if oracle:
         steps[ORACLE] = lambda: json_text(oracle_metrics(training))

@@ -1,4 +1,4 @@
-"""The page of a training, and the sections that pages of several kinds of run share."""
+"""The page of a training, and sections shared with the pages of other runs."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ UNPROTECTED = (
     "The settings above, the number of agents, their record counts and the number of rounds: "
     "all are public by assumption.",
     "How long the run took, and how much was sent.",
-    "What the data says about the population: a model that predicts well reveals that, whether "
+    "What the data shows about the population: a model that predicts well reveals that, whether "
     "or not a given record was used.",
     "The metrics on test records on this page, which are computed without noise.",
 )
@@ -69,7 +69,7 @@ def run_page(  # noqa: PLR0913 - the parts of a page, from top to bottom
 ) -> Page:
     """Return the page of a run: certificate, account, `sections`, then the `unprotected` facts.
 
-    The footer reads "12.3 s`took`. Plan ... (plan.json); `holds`.", `holds` naming further files.
+    The footer reads "12.3 s`took`. Plan ... (plan.json); `holds`."; `holds` names further files.
     """
     return Page(
         title=title,
@@ -99,7 +99,7 @@ def stamps(certificate: Certificate, warnings: Iterable[str]) -> tuple[str, ...]
 
 
 def certificate_section(certificate: Certificate) -> Section:
-    """Return the certificate in a frame, red unless its epsilon holds without conditions."""
+    """Return the certificate in a frame, which is red unless epsilon holds unconditionally."""
     conditional, reproduction = certificate.conditional, certificate.reproduction
     total, firm = "epsilon = infinity: no privacy", False
     if math.isfinite(certificate.epsilon):
@@ -108,7 +108,7 @@ def certificate_section(certificate: Certificate) -> Section:
         only_if = " if the noise were secret" if reproduction else ""
         total = f"{first}epsilon = {epsilon:.4f}, delta = {certificate.delta:g}{only_if}"
         firm = not reproduction and not conditional
-    attacker = Note(f"The attacker knows everything but one {certificate.unit}.")
+    attacker = Note(f"The attacker knows everything except one {certificate.unit}.")
     parts = (Items(certificate.lines()), attacker)
     return Section("Privacy certificate", parts, total, "box" if firm else "box open")
 
@@ -134,7 +134,7 @@ def account_section(charged: Charged | None) -> Section:
 
 
 def score_sections(score: PrivateScore | None) -> tuple[Section, ...]:
-    """Return the section of a private score and its calibration; none if there is no score."""
+    """Return the section of a private score and its calibration, if there is a score."""
     if score is None:
         return ()
     bins = [
@@ -143,11 +143,11 @@ def score_sections(score: PrivateScore | None) -> tuple[Section, ...]:
     ]
     parts: list[Part] = [score.head, Table(score.rows())]
     if bins:
-        caption = "Observed share of records, by their predicted probability"
+        caption = "Observed share of records, by predicted probability"
         parts.append(Table(bins, caption=caption))
     note = (
-        f"One noised answer of each agent, covered by the certificate: these {score.unit}s were "
-        f"not trained on, so the whole costs a {score.unit} no more than the training alone."
+        f"One noised answer of each agent, covered by the certificate. These {score.unit}s were "
+        f"not used in training, so no {score.unit} loses more privacy than in the training alone."
     )
     return (Section("Private evaluation", (*parts, Note(note))),)
 
@@ -235,9 +235,9 @@ def _story(training: Training) -> str:
     counts = {"agent": len(proposal.counts), "round": training.plan.rounds}
     agents, rounds = (f"{n} {what}{'' if n == 1 else 's'}" for what, n in counts.items())
     text = (
-        f"{agents} trained one {kind} together on {proposal.units_text}, in {rounds} of "
-        f"{proposal.method.name}. No agent showed its records: each answered questions about them "
-        f"{noise}."
+        f"{agents} trained one {kind} jointly on {proposal.units_text}, in {rounds} of "
+        f"{proposal.method.name}. No agent disclosed its records: each answered questions about "
+        f"them {noise}."
     )
     score = training.private_score
     if score is not None:
@@ -266,13 +266,13 @@ def _error(training: Training, value: float) -> str:
 
 
 def _between(training: Training) -> tuple[Section, ...]:
-    """Return `between_agents` as a section; none where it is None."""
+    """Return `between_agents` as a section, unless it is None."""
     between = between_agents(training)
     if between is None:
         return ()
     rows = [(name, "{:.4g} to {:.4g}".format(*between[name])) for name in ("mu", "epsilon")]
     note = (
-        "For an agent that receives its neighbours' messages only and not the released model, "
+        "For an agent that receives only its neighbours' messages and not the released model, "
         "from the best to the worst protected pair. An agent that also receives the model is "
         f"covered by the certificate. Why it is not less: {between['reason']}."
     )
@@ -294,11 +294,11 @@ def _metrics(training: Training) -> tuple[Section, ...]:
         why = "this data set is published"
     chance = ""
     if assessment.auc_error is not None:
-        chance = f" An AUC of 0.5 is chance, with a standard error of {assessment.auc_error:.2g}."
+        chance = f" Chance is an AUC of 0.5, with a standard error of {assessment.auc_error:.2g}."
     note = Note(
         f"On {assessment.records:,} test records. The baseline always answers "
-        f"{assessment.baseline_text}.{chance} Oracle metrics: computed from the records "
-        f"themselves, without noise and outside the certificate. They are shown because {why}."
+        f"{assessment.baseline_text}.{chance} Oracle metrics: computed from the records without "
+        f"noise, and outside the certificate. They are shown because {why}."
     )
     parts: list[Part] = [Table(rows, heads=("", "baseline", *models), look="numbers"), note]
     if training.curves:
@@ -337,7 +337,7 @@ def _data(training: Training) -> list[tuple[str, str]]:
     records, columns = dataset.features.shape
     tests = f"{records - dataset.train_rows:,} test records of {columns} columns"
     trained = f"{dataset.train_rows:,} training"
-    if training.proposal.budget.unit != "record":  # how many rows persons have is private
+    if training.proposal.budget.unit != "record":  # the numbers of rows of persons are private
         trained = training.proposal.units_text
     return [
         ("name", f"{dataset.title} ({dataset.name})"),
@@ -350,7 +350,7 @@ def _data(training: Training) -> list[tuple[str, str]]:
 def curves_drawing(training: Training) -> Drawing:
     """Draw test error and test loss of the released model by round.
 
-    A dashed line is the non-private optimum, where it was computed; a dotted one the baseline.
+    A dashed line is the non-private optimum, if it was computed; a dotted one is the baseline.
     """
     best = training.nonprivate if training.dataset.public else None
     number = training.dataset.task == "regression"

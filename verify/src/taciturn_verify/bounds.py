@@ -1,4 +1,4 @@
-"""How far one unit moves an answer, and whether a question may stand where it stands."""
+"""How far one unit moves an answer, and whether a question has a bound in its place."""
 
 import math
 
@@ -6,7 +6,7 @@ from taciturn_verify.reading import Fields, demand
 
 
 def bound_sensitivity(leg: Fields, answer: Fields, terms: Fields, m: int) -> float:
-    """Return Δ of an answer of an agent of m records; of a claimed question, what the file says."""
+    """Return Δ of an answer of an agent with m records; that of the file if it is claimed."""
     question, found = answer.question, answer.sensitivity
     k = {"record": 1, "agent": m, "person": min(terms.rows_per_person, m)}[terms.unit]
     zero_out, laplace = terms.relation == "zero_out", leg.noise == "laplace"
@@ -25,7 +25,7 @@ def bound_sensitivity(leg: Fields, answer: Fields, terms: Fields, m: int) -> flo
         case "tally" | "errors":
             rows, unit = question.rows_per_person, terms.unit
             fits = not rows or unit != "person" or rows == terms.rows_per_person
-            demand(fits, "a sum over persons needs as many places as the terms say")
+            demand(fits, "a sum over persons needs as many places as the terms state")
             square = 3 if question.kind == "errors" else 1 if zero_out else 2  # of the 2-norm
             n = k if not rows else math.ceil(m / rows) if unit == "agent" else 1
             found = n * (square if laplace else math.sqrt(square))
@@ -39,7 +39,7 @@ def bound_sensitivity(leg: Fields, answer: Fields, terms: Fields, m: int) -> flo
 
 
 def check_answer(leg: Fields, answer: Fields, terms: Fields, m: int) -> None:
-    """Refuse a question that stands where no bound holds, or whose sensitivity is another."""
+    """Refuse a question where no bound holds, or whose sensitivity differs."""
     kind, relation, sampled = answer.question.kind, terms.relation, answer.rate < 1 or answer.batch
     record, gaussian = terms.unit == "record", leg.noise == "gaussian"
     aimed = relation == "target_change" or kind not in ("targets", "target sums")
@@ -57,7 +57,7 @@ def check_answer(leg: Fields, answer: Fields, terms: Fields, m: int) -> None:
 
 
 def bound_movement(leg: Fields, answer: Fields) -> float:
-    """Return Δ, or on a lattice of step h Δ + 2hv (4hv on Poisson batches); 0 where Δ is."""
+    """Return Δ, or on a lattice of step h: Δ + 2hv (4hv on Poisson batches); 0 if Δ = 0."""
     v = leg.values if leg.noise == "laplace" else math.sqrt(leg.values)
     steps = 4 if answer.rate < 1 and not answer.batch else 2
     return answer.sensitivity and float(answer.sensitivity + steps * answer.step * v)

@@ -13,7 +13,7 @@ from taciturn_verify.reading import demand, parse
 
 
 def find_file(path: Path) -> Path:
-    """Return a file itself, or a folder's certificate of the highest number, or its account."""
+    """Return the file, or of a folder its certificate of the highest number or its one account."""
     if not path.is_dir():
         return path
     names = [file.stem.removeprefix("certificate-") for file in path.glob("certificate-*.json")]
@@ -33,9 +33,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def check(path: Path, json: bool = False) -> int:
-    """Print the verdict on a certificate or an account, or on that in a folder.
+    """Print whether a certificate, an account, or the one in a folder follows from its file.
 
-    Return 0 if it follows, 1 if it does not, 2 if it cannot be read.
+    The exit code is 0 if it follows, 1 if it does not, 2 if it cannot be read.
     """
     try:
         file = find_file(path)

@@ -1,4 +1,4 @@
-"""From the questions of a certificate to its figures, and from these to a verdict."""
+"""From the questions of a certificate to its figures, and from the figures to a verdict."""
 
 import math
 from collections import Counter
@@ -39,7 +39,7 @@ def verify(document: Mapping[str, Any]) -> Verdict:
     except RefusedError as refused:
         return Verdict("does not follow", str(refused), figures)
     except (ArithmeticError, ValueError):
-        return Verdict("does not follow", "a number is beyond what can be computed with", figures)
+        return Verdict("does not follow", "a number is beyond floating-point arithmetic", figures)
     if certificate.claim.reproduction:
         return Verdict("no guarantee", "a seed repeats noise or the division of records", figures)
     if certificate.claim.epsilon == math.inf:
@@ -53,7 +53,7 @@ def _check_legs(certificate: Fields) -> None:
     terms, legs = certificate.terms, certificate.legs
     alone, single = len(legs) == 1 and "choice" not in vars(legs[0]), terms.agents_per_person == 1
     demand(alone or (single and terms.unit != "agent"), "an agent must be in one part, no choice")
-    demand(single or legs[0].gaussian, "at several agents, costs but Gaussian are unspecified")
+    demand(single or legs[0].gaussian, "at several agents only Gaussian costs are specified")
     for leg in legs:
         for answer in leg.answers:
             sworn = answer.question.kind != "claimed" or certificate.claim.conditional
@@ -87,7 +87,7 @@ def _compare_figures(certificate: Fields, figures: dict[str, Any]) -> None:
     rows += [("dealt", own, (most, most)) for own in claim.per_agent_epsilon if terms.dealt]
     for name, needed in figures.items():
         claimed = getattr(claim, name)
-        demand((claimed is None) == (needed is None), f"{name} is null but for Gaussian legs")
+        demand((claimed is None) == (needed is None), f"{name} must be null unless all is Gaussian")
         listed = zip(claimed, needed, strict=True) if isinstance(claimed, list) else None
         rows += [(name, *both) for both in listed or [(claimed, needed)] if needed]
     for name, figure, (low, high) in rows:
@@ -97,7 +97,7 @@ def _compare_figures(certificate: Fields, figures: dict[str, Any]) -> None:
 
 
 def price_leg(leg: Fields, terms: Fields) -> tuple[list[Price], Price]:
-    """Return what a leg costs each of its agents, and a unit at as many as it may be at."""
+    """Return the cost of a leg for each agent, and for a unit at the most agents that hold it."""
     delta, several, lattice = terms.delta, terms.agents_per_person, find_lattice(leg)
     if leg.gaussian:
         mus, mu = find_mus(leg, several, terms.relation)
@@ -125,7 +125,7 @@ def _price_mus(mus: Sequence[float], lattice: Lattice, delta: float) -> list[Pri
 def _make_events(leg: Fields, answer: Fields, terms: Fields, m: int) -> list[Event]:
     question, two = answer.question, terms.relation != "zero_out"
     ratio = find_ratio(bound_movement(leg, answer), answer.scale)
-    if question.kind == "perturbed":  # where no gradient moves, curvature still tells
+    if question.kind == "perturbed":  # if no gradient moves, curvature may
         jump = math.log1p(question.smoothness / (m * question.rho))
         again = 2 * m * question.residual / question.output_noise * ratio
         return [Event("inside", max(ratio, 1e-9), two=two, jump=jump), Event("gaussian", again)]

@@ -1,4 +1,4 @@
-"""The structure of a certificate: what is not specified is refused with a sentence."""
+"""The structure of a certificate: anything unspecified is refused with a reason."""
 
 import json
 import math
@@ -18,7 +18,7 @@ class RefusedError(ValueError):
 
 
 def demand(holds: Any, sentence: str) -> None:
-    """Refuse a file for which something does not hold."""
+    """Refuse a file unless a condition holds."""
     if not holds:
         raise RefusedError(sentence)
 
@@ -53,7 +53,7 @@ VALUES: Mapping[str, Callable[[Any], bool]] = {
     "object": lambda x: type(x) is dict,
     "triple": lambda x: type(x) is list and len(x) == 3 and all(map(VALUES["number"], x)),
 }
-# the fields of objects, and those besides by their words: * is a list, ? may be left out
+# the fields of objects, and those that a word adds; * marks a list, ? an optional field
 OBJECTS = {
     "certificate": "format:format terms:terms legs:leg* claim:claim conditions:text* "
     "statement:text*",
@@ -99,7 +99,7 @@ def _read_as(form: str, given: Any, place: str, forms: Forms) -> Any:
 
 
 def read_object(form: str, given: dict[str, Any], place: str, forms: Forms = OBJECTS) -> Fields:
-    """Return the fields of an object, 0 where they may be left out."""
+    """Return the fields of an object; absent optional ones are 0."""
     fields = forms[form].split()
     for name in [field[:-5] for field in fields if field.endswith(":word")]:
         kind = f"{name} {given.get(name)}"
@@ -114,7 +114,7 @@ def read_object(form: str, given: dict[str, Any], place: str, forms: Forms = OBJ
 
 
 def read(document: Mapping[str, Any]) -> Fields:
-    """Return the certificate in a document, but for fields that are not named here."""
+    """Return the certificate in a document, without fields that are not named here."""
     names = [field.split(":")[0] for field in OBJECTS["certificate"].split()]
     found = read_object("certificate", {n: document[n] for n in names if n in document}, "file")
     absent = {"beta": 0, "rows_per_person": 1, "agents_per_person": 1}
@@ -129,7 +129,7 @@ def read(document: Mapping[str, Any]) -> Fields:
 
 
 def complete(leg: Fields, count: int) -> None:
-    """Write out the agents of a leg, their records and answers; a choice has none of these."""
+    """Expand the agents of a leg, their records and answers; a choice has none of these."""
     if "choice" in vars(leg):
         vars(leg).update(agents="all", records=[(count, 1)], slots=[], noise="nonoise", values=1)
     leg.agents = list(range(count)) if leg.agents == "all" else leg.agents
@@ -144,9 +144,9 @@ def complete(leg: Fields, count: int) -> None:
         pairs = sorted(chain.from_iterable(ranges))
         ends = [*chain.from_iterable(pairs), last]
         apart = sorted(ends) == ends and all(a[1] < b[0] for a, b in pairwise(pairs))
-        demand(apart, "a slot names an agent twice, or one that is not there")
+        demand(apart, "a slot names an agent twice, or one that does not exist")
         for answer, own in zip(slot.answers, ranges, strict=True):
-            demand(answer.question < len(leg.questions), "a question is not there")
+            demand(answer.question < len(leg.questions), "a question does not exist")
             answer.question, answer.rate = leg.questions[answer.question], answer.rate or 1
             answer.agents = [i for first, last in own for i in range(first, last + 1)]
             answer.times = slot.times

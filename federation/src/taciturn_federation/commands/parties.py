@@ -1,4 +1,4 @@
-"""`taciturn study` and `taciturn site`: what coordinator and owners do in a study."""
+"""`taciturn study` and `taciturn site`: the commands of the coordinator and of the owners."""
 
 from __future__ import annotations
 
@@ -81,20 +81,20 @@ def _group() -> typer.Typer:
 study, site = _group(), _group()
 
 StudyName = Annotated[str, typer.Argument(metavar="STUDY", help="The name of the study.")]
-Studies = Annotated[Path | None, typer.Option(parser=path, help="Folder of studies, if another.")]
-Sites = Annotated[Path | None, typer.Option(parser=path, help="Folder of sites, if another.")]
-SiteName = Annotated[str | None, typer.Option("--name", help="Of the site, if there are several.")]
+Studies = Annotated[Path | None, typer.Option(parser=path, help="Folder of studies.")]
+Sites = Annotated[Path | None, typer.Option(parser=path, help="Folder of sites.")]
+SiteName = Annotated[str | None, typer.Option("--name", help="The site, if there are several.")]
 ProposalFile = Annotated[Path, typer.Argument(parser=path, help="The file of the proposal.")]
-Data = Annotated[Path | None, typer.Option(parser=path, help="The records, if in another file.")]
-Out = Annotated[Path | None, typer.Option(parser=path, help="The file; NAME.KIND if not given.")]
+Data = Annotated[Path | None, typer.Option(parser=path, help="The file of records, if moved.")]
+Out = Annotated[Path | None, typer.Option(parser=path, help="Output file; NAME.KIND by default.")]
 ReportFolder = Annotated[Path | None, typer.Option("--out", parser=path, help="Report folder.")]
-Algorithm = Annotated[str | None, typer.Option(help="module:Class of the proposal, to be run.")]
+Algorithm = Annotated[str | None, typer.Option(help="Permit this module:Class of the proposal.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace an earlier file or report.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object.")]
-Log = Annotated[Path | None, typer.Option(parser=path, help="A file for a JSON line per event.")]
-Quiet = Annotated[bool, typer.Option("--quiet", help="No progress.")]
-RowsPerPerson = Annotated[int | None, typer.Option(help="Public: protect persons with K rows.")]
-PersonColumn = Annotated[str | None, typer.Option(help="Of persons, where they are protected.")]
+Log = Annotated[Path | None, typer.Option(parser=path, help="Log file: a JSON line per event.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Show no progress.")]
+RowsPerPerson = Annotated[int | None, typer.Option(help="Protect persons of at most so many rows.")]
+PersonColumn = Annotated[str | None, typer.Option(help="Column of persons, if they are protected.")]
 
 
 def say(*lines: str) -> None:
@@ -119,7 +119,7 @@ def _study(name: str, studies: Path | None) -> StudyFolder:
 def new(  # noqa: PLR0913, PLR0917 - one parameter per option
     name: StudyName,
     bounds: Annotated[
-        Path, typer.Option(parser=path, help="The bounds file, public, of every owner's table.")
+        Path, typer.Option(parser=path, help="The public bounds file of all owners' tables.")
     ],
     hub: Annotated[
         str, typer.Option(help="Where sites reach the hub: host:port.")
@@ -129,7 +129,7 @@ def new(  # noqa: PLR0913, PLR0917 - one parameter per option
     studies: Studies = None,
     json: Json = False,
 ) -> None:
-    """Make a study: its keys, the hub's certificate, and an invitation for owners."""
+    """Create a study: its keys, the hub's certificate, and an invitation for owners."""
     file = Path(f"{name}.invitation") if out is None else out
     check_free(file, force=False)
     facts, folder = TableFacts.of(read_bounds(bounds)), folders.study_folder(name, studies)
@@ -154,14 +154,14 @@ def admit(
     studies: Studies = None,
     json: Json = False,
 ) -> None:
-    """Admit a site, once its owner has read the same fingerprint."""
+    """Admit a site, once its owner has confirmed the fingerprint."""
     opened = _study(name, studies)
     join = JoinRequest.from_json(read_text(request))
     join.check_for(opened.invitation)
     unit = "places for rows of persons" if opened.invitation.rows_per_person else "records"
     typer.echo(f"{join.name} requests to take part with {join.count:,} {unit}", err=True)
     typer.echo(f"Fingerprint of the request: {join.fingerprint}", err=True)
-    typer.echo("Does its owner read the same, by telephone? [y/N] ", err=True, nl=False)
+    typer.echo("Does its owner confirm it, by telephone? [y/N] ", err=True, nl=False)
     answer = sys.stdin.readline().strip().lower()  # none is no
     typer.echo(err=True)
     if answer not in {"y", "yes"}:
@@ -170,20 +170,20 @@ def admit(
     if json:
         emit({"study": name, "site": join.name, "number": member.number, "count": join.count})
         return
-    say(f"{join.name} is site {member.number} of {name}; the next proposal has a part for it")
+    say(f"{join.name} is site {member.number} of {name}; the next proposal includes it")
 
 
 @study.command("strike")
 def strike(name: StudyName, site: Annotated[str, typer.Argument(metavar="SITE", help="Its name.")],
            studies: Studies = None) -> None:  # fmt: skip
-    """Strike a site off: a running hub disconnects it at once, and it is proposed with no more."""
+    """Strike a site off: a running hub disconnects it at once, and later proposals omit it."""
     opened = _study(name, studies)
     folders.strike(opened, site)
     hub = after_strike(opened)
     if hub.runs and not hub.done:
         raise InputError(
-            f"{site} is struck off in the study, but the hub on this machine has not taken the new "
-            f"configuration, so {site} may still be connected; stop that hub and start it again"
+            f"{site} is struck off in the study, but the hub on this machine has not loaded the "
+            f"new configuration, so {site} may still be connected; stop that hub and start it again"
         )
     if hub.done:
         say(f"{site} is struck off, and the hub on this machine has disconnected it")
@@ -191,8 +191,8 @@ def strike(name: StudyName, site: Annotated[str, typer.Argument(metavar="SITE", 
     listens = f"something else listens at port {check_address(opened.invitation.hub)[1]}"
     say(
         f"{site} is struck off in the study; no hub of it runs on this machine"
-        f"{f', though {listens}' if hub.listens else ''}. A server of yours lets {site} in "
-        f"until it takes the new configuration (taciturn study hub {name} --print)"
+        f"{f', though {listens}' if hub.listens else ''}. A server of yours admits {site} "
+        f"until it loads the new configuration (taciturn study hub {name} --print)"
     )
 
 
@@ -201,18 +201,18 @@ def hub(  # noqa: PLR0913, PLR0917 - one parameter per option
     name: StudyName,
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "0.0.0.0",
     port: Annotated[
-        int | None, typer.Option(min=1, max=65535, help="That of the invitation if not given.")
+        int | None, typer.Option(min=1, max=65535, help="Port; by default that of the invitation.")
     ] = None,
     server: Annotated[
-        Path | None, typer.Option(parser=path, help="The program nats-server.")
+        Path | None, typer.Option(parser=path, help="Path of the program nats-server.")
     ] = None,
     show: Annotated[
-        bool, typer.Option("--print", help="Print the configuration for a server of yours.")
+        bool, typer.Option("--print", help="Print the configuration, for a server of yours.")
     ] = False,
     log: Log = None,
     studies: Studies = None,
 ) -> None:
-    """Run the hub, which carries messages and keeps none; Ctrl-C ends it."""
+    """Run the hub, which forwards messages and stores none; Ctrl-C ends it."""
     opened = _study(name, studies)
     if show:
         typer.echo(hub_configuration(opened, host=host, port=port), nl=False)
@@ -240,16 +240,16 @@ def propose_(  # noqa: PLR0913 - one parameter per option
     *,
     name: StudyName,
     only: Annotated[
-        list[str] | None, typer.Option(help="A site that takes part; may be repeated; else all.")
+        list[str] | None, typer.Option(help="A site to include; may be repeated. [default: all]")
     ] = None,
     patience: Annotated[
-        float, typer.Option(help="Seconds without a message, after which the run is abandoned.")
+        float, typer.Option(help="Seconds without a message before the run is abandoned.")
     ] = PATIENCE,
     release_abandoned: Annotated[
         bool,
         typer.Option(
             "--release-abandoned",
-            help="Release the model so far of an abandoned run; only with an aggregator.",
+            help="Release the latest model of an abandoned run; only with an aggregator.",
         ),
     ] = False,
     out: Out = None,
@@ -258,7 +258,7 @@ def propose_(  # noqa: PLR0913 - one parameter per option
     json: Json = False,
     **given: Any,
 ) -> None:
-    """Propose a run to the admitted sites: everything public about it, signed. Nothing is spent."""
+    """Propose a run to the admitted sites: sign everything public about it. Nothing is spent."""
     file = Path(f"{name}.proposal") if out is None else out
     check_free(file, force=force)
     opened = _study(name, studies)
@@ -326,7 +326,7 @@ def run_study(  # noqa: PLR0913, PLR0917 - one parameter per option
     studies: Studies = None,
     json: Json = False,
 ) -> None:
-    """Run a proposal with its sites; called again, it resumes the run."""
+    """Run a proposal with its sites; the same command resumes it."""
     signed = SignedProposal.from_json(read_text(proposal))
     opened = _study(signed.study, studies)
     output, methods = Output(out, force, quiet, log, json), methods_for(signed, algorithm)
@@ -349,7 +349,7 @@ def run_study(  # noqa: PLR0913, PLR0917 - one parameter per option
 
 @study.command("status")
 def study_status(name: StudyName, studies: Studies = None, json: Json = False) -> None:
-    """Show who was admitted, which runs were proposed, and where they stand."""
+    """Show the admitted sites and the state of the proposed runs."""
     opened = _study(name, studies)
     runs, struck = [], opened.struck()
     for one in opened.proposals():
@@ -382,20 +382,20 @@ def study_status(name: StudyName, studies: Studies = None, json: Json = False) -
 
 @site.command("join")
 def join(  # noqa: PLR0913, PLR0917 - one parameter per option
-    invitation: Annotated[Path, typer.Argument(parser=path, help="The file from the coordinator.")],
+    invitation: Annotated[Path, typer.Argument(parser=path, help="The coordinator's invitation.")],
     name: Annotated[str, typer.Option(help="The name of the site in the study.")],
     data: Annotated[Path, typer.Option(parser=path, help="The file of records, CSV or Parquet.")],
     person_column: PersonColumn = None,
     renew: Annotated[
         bool,
-        typer.Option("--renew", help="Of a site that is there: a new request, of another count."),
+        typer.Option("--renew", help="Write a new request for an existing site, with a new count."),
     ] = False,
     out: Out = None,
     force: Force = False,
     sites: Sites = None,
     json: Json = False,
 ) -> None:
-    """Join a study: make keys, which stay on this machine, and a request for the coordinator."""
+    """Join a study: create keys, which stay on this machine, and a request to the coordinator."""
     file = Path(f"{name}.request") if out is None else out
     check_free(file, force=force)
     invited = folders.read_invitation(invitation)
@@ -416,8 +416,8 @@ def join(  # noqa: PLR0913, PLR0917 - one parameter per option
     unit = "records" if invited.rows_per_person is None else "places for rows of persons"
     say(
         f"Site {name} of study {invited.study} in {joined.folder}; its keys stay there",
-        f"Request: {file}, for the coordinator; of {data.name} it holds the count, "
-        f"{request.count:,} {unit}, and no more",
+        f"Request: {file}, for the coordinator; of {data.name} it holds only the count, "
+        f"{request.count:,} {unit}",
         "To be compared with the coordinator by telephone:",
         f"  fingerprint of the invitation  {invited.fingerprint}",
         f"  fingerprint of the request     {request.fingerprint}",
@@ -436,7 +436,7 @@ def check(
     json: Json = False,
     **given: Any,
 ) -> None:
-    """Derive what a proposal would cost this site and what would leave it; nothing is spent."""
+    """Derive what a proposal costs this site and what would leave it; nothing is spent."""
     signed, opened = _site(proposal, name, sites)
     methods, source = methods_for(signed, algorithm), opened.source(data)
     account = _account(given)
@@ -460,10 +460,10 @@ def run_site(  # noqa: PLR0913 - one parameter per option
     algorithm: Algorithm = None,
     reproduction: Annotated[
         int | None,
-        typer.Option(help="A seed of the noise: then the run is a reproduction, not private."),
+        typer.Option(help="Seed of the noise: the run is a reproduction, not private."),
     ] = None,
     agreed: Annotated[
-        str | None, typer.Option(help="Under the observer sum: the code that the owners compared.")
+        str | None, typer.Option(help="With the observer sum: the code that the owners compared.")
     ] = None,
     name: SiteName = None,
     quiet: Quiet = False,
@@ -472,7 +472,7 @@ def run_site(  # noqa: PLR0913 - one parameter per option
     json: Json = False,
     **given: Any,
 ) -> None:
-    """Accept a proposal and answer its rounds; called again, it resumes the run."""
+    """Accept a proposal and answer its rounds; the same command resumes the run."""
     signed, opened = _site(proposal, name, sites)
     output, methods = Output(out, force, quiet, log, json), methods_for(signed, algorithm)
     account, default = _account(given), opened.report_folder(signed)
@@ -508,7 +508,7 @@ def run_site(  # noqa: PLR0913 - one parameter per option
 
 @site.command("status")
 def site_status(sites: Sites = None, json: Json = False) -> None:
-    """Show the sites of this machine, and where their runs stand."""
+    """Show the sites of this machine and the state of their runs."""
     folder = folders.sites_folder(sites)
     files = sorted(folder.glob("*/*/site.json"))
     values = [_status(folders.open_site(file.parent)) for file in files]
@@ -526,10 +526,10 @@ def site_status(sites: Sites = None, json: Json = False) -> None:
 
 
 def _status(opened: SiteFolder) -> dict[str, Any]:
-    """Return the state of a site; keys of masks that no run needs are removed."""
+    """Return the state of a site; mask keys that no run needs are removed."""
     files, cleared = sorted((opened.folder / "progress").glob("*.json")), []
     if opened.journal.exists() and any(heads_folder().glob("*.masks")):
-        # a process that is at work on the journal has its lock
+        # a process that uses the journal holds its lock
         with suppress(InputError), closing(Journal(opened.journal)) as journal:
             cleared = remove_stale_keys(journal)
     runs = {file.stem: stands for file in files if (stands := read_progress(file)) is not None}
@@ -554,7 +554,7 @@ def _account(given: dict[str, Any]) -> Account | None:
 
 @dataclass(frozen=True)
 class Output:
-    """What a party shows of a run, and where."""
+    """The output of a party, and its places."""
 
     out: Path | None  # the folder of the report; None for the default one
     force: bool
@@ -570,7 +570,7 @@ class Output:
 def methods_for(signed: SignedProposal, algorithm: str | None) -> Mapping[str, Method]:
     """Return the table of methods for a proposal.
 
-    Raises `InputError` if the proposal is for a method of a user that is not named here.
+    Raises `InputError` if the proposal is for a user's method that `algorithm` does not name.
 
     **Guarantee.** A proposal is data: no module is imported because a proposal names it, unless
     the user names the same one.
@@ -607,7 +607,7 @@ def _score(leg: EvaluationLeg | None, outcome: Outcome) -> PrivateScore | None:
 
 
 def _run(party: Party, link: Link, events: Events, progress: Path, output: Output) -> Outcome:
-    """Return the outcome of a party; an interrupt ends the process where it can resume."""
+    """Return the outcome of a party; an interrupted process can be resumed."""
     display = ProgressDisplay(events, progress, quiet=output.quiet)
     try:
         outcome = run_party(party, link, Watch(event=events, progress=display))
@@ -623,7 +623,7 @@ def _run(party: Party, link: Link, events: Events, progress: Path, output: Outpu
 
 
 def write_report(report: RunReport, output: Output, default: Path) -> None:
-    """Write the report and show how the run ended; without a model that is an error."""
+    """Write the report and show the outcome; raise `InputError` if there is no model."""
     out, certificate, released = output.out, None, report.outcome.model is not None
     if out is not None:
         certificate = report.save(out, force=output.force)

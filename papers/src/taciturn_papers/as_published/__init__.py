@@ -1,8 +1,8 @@
 """Methods, schedules and bounds exactly as their papers print them.
 
-The methods release functions of un-noised state, so nothing here is private: no plan, no
-certificate and no command that trains reaches them. They serve to check published claims, and so
-do the schedules and the bounds.
+The methods release functions of state without noise, so nothing here is private, and no plan,
+certificate or training command uses them. Methods, schedules and bounds serve to check published
+claims.
 """
 
 from taciturn_papers.as_published.dp_recal import (

@@ -52,7 +52,7 @@ class AgentState(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Links:
-    """What a run sends, and the gradients that it meant to hide.
+    """The messages of a run, and the gradients that they should hide.
 
     Attributes
     ----------
@@ -60,7 +60,7 @@ class Links:
         `(T + 1, D)`: the x and the noised u that arrive at hop k, for k = 0..T; entry k + 1 is
         what the holder of hop k passes on.
     gradients
-        `(T, D)`: the exact gradient of each hop. Not sent: only to compare with.
+        `(T, D)`: the exact gradient of each hop. Not sent; for comparison only.
     """
 
     model: Float[HostArray, "T1 D"]
@@ -72,7 +72,7 @@ def dp_recal(  # noqa: PLR0913 - what Algorithm 1 takes
     gradient: GradientOf, prox: Prox, walk: Walk, dimension: int, setting: NoisedStep, *,
     variant: Variant, seed: int, start: float = 0.0,
 ) -> Links:  # fmt: skip
-    """Return what DP-RECAL puts on the links along `walk`; duals start at 0.
+    """Return the messages of DP-RECAL on the links along `walk`; duals start at 0.
 
     Parameters
     ----------
@@ -81,12 +81,12 @@ def dp_recal(  # noqa: PLR0913 - what Algorithm 1 takes
     prox
         prox_{A r}.
     variant
-        How the noised u~ that arrives is used, on which the paper contradicts itself. "A": as its
-        analysis (9) has it, u~ = sum of the duals - fresh noise; only a central simulator knows
-        that sum. "B": as an agent can compute it, u~ <- u~ + change of the dual - noise; the noise
-        stays in u~ for ever. "C": as B, but every agent takes its own previous noise out.
+        How the received noised u~ is used, on which the paper contradicts itself. "A": as in its
+        analysis (9), u~ = sum of the duals - fresh noise; only a central simulator knows that sum.
+        "B": as an agent can compute it, u~ <- u~ + change of the dual - noise; the noise stays in
+        u~ for ever. "C": as B, but every agent removes its previous noise.
     start
-        Every entry of x and of the copies y_i at first.
+        The initial value of every entry of x and of the copies y_i.
 
     Notes
     -----

@@ -16,7 +16,7 @@ GossipMethod = Literal["extra", "nids"]
 
 
 class GossipMemory(NamedTuple):
-    """What an agent keeps, never noised: x^k, x^{k-1}, the last gradient, what the prox is of."""
+    """The state of an agent, without noise: x^k, x^{k-1}, last gradient, argument of the prox."""
 
     model: Float[HostArray, " D"]
     before: Float[HostArray, " D"]
@@ -26,7 +26,7 @@ class GossipMemory(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class GossipLinks:
-    """What a run sends, `(T, A, D)`, and the mean of the agents' models after each round."""
+    """The messages of a run, `(T, A, D)`, and the mean of the agents' models after each round."""
 
     messages: Float[HostArray, "T A D"]
     models: Float[HostArray, "T D"]
@@ -36,16 +36,16 @@ def noisy_gossip(  # noqa: PLR0913 - what the methods take
     gradient: GradientOf, prox: Prox, mixing: Mixing, start: Float[HostArray, " D"],
     setting: NoisedStep, *, method: GossipMethod, rounds: int, seed: int,
 ) -> GossipLinks:  # fmt: skip
-    """Return what PG-EXTRA or NIDS puts on the links if every message is noised as it leaves.
+    """Return the messages of PG-EXTRA or NIDS if noise is added to every message.
 
     With V = (I + W)/2, a = `setting.alpha`, G the exact gradients and z = x = `start` at first,
 
         v = 2 x^k - x^{k-1} [- a (G^k - G^{k-1}) for NIDS]
         z += -x^k + V v [- a (G^k - G^{k-1}) for EXTRA],       x^{k+1} = prox(z).
 
-    NIDS sends v, EXTRA sends x^k. The paper says only that both are "injected with DP noise". Here
-    a message is noised as it leaves, with sigma_t^2 = R sigma_{t+1}^2 as in its own method, and an
-    agent computes with its own values un-noised, as there.
+    NIDS sends v, EXTRA sends x^k. The paper states only that both are "injected with DP noise".
+    Here noise is added to a message when it is sent, with sigma_t^2 = R sigma_{t+1}^2 as in the
+    paper's method, and as there an agent computes with its own values without noise.
 
     Parameters
     ----------
@@ -54,8 +54,8 @@ def noisy_gossip(  # noqa: PLR0913 - what the methods take
 
     Notes
     -----
-    **Guarantee.** None: an agent's x, z and gradient are not noised, so a message depends on a
-    record through all earlier rounds, by more than one step's change; see `message_change`.
+    **Guarantee.** None: an agent's x, z and gradient carry no noise, so a message depends on a
+    record through all earlier rounds, by more than the change of one step; see `message_change`.
     """
     draw = np.random.default_rng(seed)
     weights = mixing.lazy.matrix().toarray()
@@ -86,7 +86,7 @@ def noisy_gossip(  # noqa: PLR0913 - what the methods take
 def message(
     memory: GossipMemory, slope: HostArray, alpha: float, method: GossipMethod
 ) -> HostArray:
-    """Return what an agent would send if nothing were hidden."""
+    """Return the message of an agent without noise."""
     if method == "extra":
         return memory.model
     return _ahead(memory) - alpha * (slope - memory.slope)
@@ -96,7 +96,7 @@ def gossip_step(  # noqa: PLR0913, PLR0917 - the letters of the recursion
     memory: GossipMemory, slope: HostArray, others: HostArray, self_weight: float, alpha: float,
     method: GossipMethod, prox: Prox,
 ) -> GossipMemory:  # fmt: skip
-    """Return an agent's next memory; `others` is what it hears, weighted."""
+    """Return an agent's next memory; `others` is the weighted sum of the messages it receives."""
     turn = alpha * (slope - memory.slope)
     mine = _ahead(memory) - (turn if method == "nids" else 0)
     argument = memory.argument - memory.model + self_weight * mine + others
@@ -107,15 +107,15 @@ def gossip_step(  # noqa: PLR0913, PLR0917 - the letters of the recursion
 def message_change(method: GossipMethod, self_weight: float, rounds: int) -> Float[HostArray, " T"]:
     """Return by how much one record moves an agent's messages, in units of 2 alpha c.
 
-    The agent has one record, with gradient +c at every point on the one data set and -c on the
-    other, and hears the same on both; no regulariser. The change is the same whatever it hears, so
-    with Gaussian noise of sigma_t on message t the two runs are exactly mu-GDP with mu^2 the sum of
-    (change_t / sigma_t)^2, and no less.
+    The agent has one record, whose gradient is +c at every point on one data set and -c on the
+    other; there is no regulariser, and it receives the same messages on both. The change does not
+    depend on these, so with Gaussian noise sigma_t on message t the two runs are exactly mu-GDP,
+    and no less, with mu^2 the sum of (change_t / sigma_t)^2.
 
     Parameters
     ----------
     self_weight
-        The agent's own weight in (I + W)/2.
+        The weight of the agent's own value in (I + W)/2.
     """
     zero = np.zeros(1)
     pair = [GossipMemory(zero, zero, zero, zero)] * 2

@@ -1,7 +1,7 @@
-"""Attacks on transcripts: records out of gradients, demand out of messages.
+"""Attacks on transcripts: records from gradients, demand from messages.
 
-An attack here holds what an eavesdropper holds, recorded answers, messages and public facts, and
-never private state.
+An attack uses what an eavesdropper has, recorded answers, messages and public facts, and never
+private state.
 """
 
 from taciturn_papers.attacks.closed_form import RankOne, class_sums, outside, rank_one, span

@@ -7,12 +7,12 @@ algorithm. A zone's new state z minimises
 
 where y is the zone's noisy answer about its demand (y = -demand without noise) and everything but y
 follows from messages. Let the columns of N span the directions orthogonal to the gradients of all
-active constraints. Stationarity says
+active constraints. Stationarity gives
 
     N'A'y = N'(A'A z + metric z - linear),
 
-linear equations that determine y where N'A' has full rank. The noise in y is then the demand's only
-protection.
+linear equations that determine y if N'A' has full rank. The noise in y is then the only protection
+of the demand.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from taciturn.typing import HostArray
 from taciturn_power import Flow, Part, proximal_weight
 from taciturn_power.conic import ConicSet
 
-_ACTIVE = 1e-5  # slack, per unit, below which a constraint is taken for active
+_ACTIVE = 1e-5  # slack, per unit, below which a constraint counts as active
 _SOLID = 1e-6  # relative size of singular values that are used
 
 
@@ -57,8 +57,8 @@ def infer_demand(flow: Flow, round_index: int) -> Inference:
     Raises
     ------
     InputError
-        If the run made several local updates a round, whose mean alone is sent, or linearised
-        steps.
+        If the run made several local updates per round, of which only the mean is sent, or
+        linearised steps.
     """
     if flow.settings.updates != 1 or not flow.grid.sets.has_hessians:
         raise InputError("the attack reads runs with one local update and the public Hessian")
@@ -91,7 +91,7 @@ def _read(flow: Flow, zone: int, last: int) -> tuple[HostArray, HostArray]:
 
 
 def _history(flow: Flow, zone: int, last: int) -> tuple[HostArray, HostArray, HostArray, HostArray]:
-    """Return the zone's state before, its dual, the averages it was sent, and its new state."""
+    """Return the zone's previous state, its dual, the averages it received, and its new state."""
     part: Part = flow.grid.parts[zone]
     sent = np.asarray(flow.run.trace.messages)[:, zone, part.columns]
     first = flow.grid.relaxation.flat()[None, part.columns]

@@ -1,4 +1,4 @@
-"""What the searches share: gradients of guessed records, total variation, Adam."""
+"""Common parts of the gradient-matching attacks: gradients of guesses, total variation, Adam."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Shape = tuple[int, int]
 
 
 class Guess(NamedTuple):
-    """Records that a search ended at, their classes, and the objective there."""
+    """The records that a search found, their classes, and the objective there."""
 
     records: Float[HostArray, "M D"]
     labels: Int[HostArray, " M"]
@@ -26,7 +26,7 @@ class Guess(NamedTuple):
 
 
 class Material(NamedTuple):
-    """What every search matches against: `Seen` as arrays, and the classes of the records."""
+    """The data of every search: `Seen` as arrays, and the classes of the records."""
 
     points: Float[Array, "Q D K"]
     answers: Float[Array, "Q D K"]
@@ -35,7 +35,7 @@ class Material(NamedTuple):
 
 
 def material_of(seen: Seen, labels: Int[HostArray, " M"]) -> Material:
-    """Return what is seen as arrays, in float64."""
+    """Return `seen` as arrays, in float64."""
     classes = jax.nn.one_hot(labels, seen.answers.shape[-1], dtype=jnp.float64)
     points, answers = (jnp.asarray(x, jnp.float64) for x in (seen.points, seen.answers))
     return Material(points, answers, classes, jnp.asarray(seen.record_norm, jnp.float64))
@@ -63,12 +63,13 @@ def total_variation(records: Float[Array, "M D"], shape: Shape) -> Float[Array, 
 
 
 def labels_shown(seen: Seen) -> Int[HostArray, " M"]:
-    """Return the classes of the agent's records, as the column sums of the first answer show them.
+    """Return the classes of the agent's records, from the column sums of the first answer.
 
-    With t_j the sum of record j's entries, which must not be negative, T_k that of class k's
-    records and T of all, m times the column sums at W = 0 are T/K - T_k; if a class is absent their
-    maximum is T/K, and T_k follows. Records are then dealt out to the largest T_k one by one, each
-    at T/m. (The label restoration of Yin et al. 2021, which excludes repetitions.)
+    Let T_k be the sum of all entries of the records of class k, which must not be negative, and T
+    the sum over all classes. At W = 0, m times the column sums are T/K - T_k; if a class is absent
+    their maximum is T/K, and T_k follows. Records are then assigned one by one to the class with
+    the largest T_k, which falls by T/m. (Yin et al. 2021 restore labels similarly, but without
+    repetitions.)
     """
     sums = np.sum(seen.answers[0], axis=0) * seen.records
     totals = np.max(sums) - sums
@@ -85,7 +86,7 @@ def adam(
     objective: Callable[[Array, Material], Array], start: Array, given: Material, *, steps: int,
     rate: float, signed: bool,
 ) -> tuple[Array, Array]:  # fmt: skip
-    """Return the last point and its objective after Adam within [0, 1].
+    """Return the last point and its objective of Adam, projected onto [0, 1].
 
     The usual constants (0.9, 0.999, 1e-8); the rate is divided by 10 after 3/8, 5/8 and 7/8 of the
     steps (Geiping et al. 2020).
@@ -121,7 +122,7 @@ def searched(
     seen: Seen, objective: Callable[[Array, Material], Array], key: Key, *, steps: int,
     rate: float, signed: bool,
 ) -> Guess:  # fmt: skip
-    """Return where Adam ends from independent uniform pixels, the classes being those shown."""
+    """Return the result of Adam from independent uniform pixels, given the inferred classes."""
     labels = labels_shown(seen)
     given = material_of(seen, labels)
     start = jax.random.uniform(key, (seen.records, seen.answers.shape[1]), jnp.float64)

@@ -1,4 +1,4 @@
-"""What an eavesdropper holds: answers to questions at points that it knows, and public facts."""
+"""What an eavesdropper has: answers to questions at known points, and public facts."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class Seen:
     Attributes
     ----------
     points
-        `(Q, D, K)`: the models at which they were asked for.
+        `(Q, D, K)`: the models at which they were computed.
     answers
-        `(Q, D, K)`: what was answered, noised or not.
+        `(Q, D, K)`: the answers, with noise or without.
     records
         m, the public number of the agent's records.
     record_norm
@@ -50,7 +50,7 @@ class Seen:
                 "(answers, features, classes), with at least one answer"
             )
         if not (np.all(np.isfinite(self.points)) and np.all(np.isfinite(self.answers))):
-            raise InputError("a point or an answer is not a number; leave out what is not known")
+            raise InputError("a point or an answer is not finite; leave unknown ones out")
 
     @property
     def side_by_side(self) -> Float[HostArray, "D QK"]:
@@ -62,19 +62,18 @@ def seen_on_links(  # noqa: PLR0913 - the public facts of a run
     links: Links, walk: Walk, alpha: float, agent: int, *, classes: int, records: int,
     record_norm: float,
 ) -> Seen:  # fmt: skip
-    """Return what the links of RECAL without a regulariser say of one agent's gradients.
+    """Return what the links of RECAL without a regulariser reveal of one agent's gradients.
 
-    The links are those of DP-RECAL as published or of the sound form with objective scale 1, whose
-    holder's steps are the same: `taciturn_papers.as_published.recover` computes from them what the
-    holder used as its gradient, and where. From DP-RECAL that is the gradient itself, whatever the
-    noise
-    on the links; from the sound form the noised answer, which the certificate counts. The last
-    answer of an agent is not on the links.
+    The links are those of DP-RECAL as published or of the sound form with objective scale 1, in
+    which a holder takes the same steps: `taciturn_papers.as_published.recover` computes from them
+    what the holder used as its gradient, and at which point. For DP-RECAL that is the gradient
+    itself, whatever the noise on the links; for the sound form the noised answer, which the
+    certificate counts. The links do not reveal the last answer of an agent.
 
     Raises
     ------
     InputError
-        If the agent takes part fewer than two times: nothing is then said.
+        If the agent takes part fewer than two times: the links then reveal nothing.
     """
     recovered = recover(links, walk, alpha, unprox_none)
     hops = np.flatnonzero(walk.holders == agent)[:-1]

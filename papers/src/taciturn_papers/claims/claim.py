@@ -11,18 +11,18 @@ Verdict = Literal["holds", "holds with conditions", "does not hold", "vacuous", 
 
 @dataclass(frozen=True)
 class Finding:
-    """What the computation found.
+    """The result of the computation.
 
     Attributes
     ----------
     verdict
         `holds`; `holds with conditions` (in a stated range); `does not hold` (an instance that
-        meets the claim's own hypotheses violates it); `vacuous` (its hypotheses never hold where it
-        is used); `not reproduced` (tried as described, did not come out).
+        satisfies the hypotheses of the claim violates it); `vacuous` (its hypotheses never hold
+        where it is used); `not reproduced` (tried as described, without the claimed result).
     summary
         The evidence in a sentence or two, with its numbers.
     columns, rows
-        The table that decides.
+        The table on which the verdict rests.
     """
 
     verdict: Verdict

@@ -1,4 +1,4 @@
-"""Liu et al. 2022, Theorem 1: the privacy of DP-VRADMM, with constants it does not give."""
+"""Liu et al. 2022, Theorem 1: the privacy of DP-VRADMM, with unspecified constants."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def needed_without_sampling(epsilon: float) -> float:
 
 
 def recovered_gap(seed: int) -> float:
-    """Return how far the un-noised gradient read off a restart is from the truth, relatively.
+    """Return the relative error of the gradient recovered from a restart.
 
-    The restart sets lambda = -(A')^+ grad f / beta with no noise; then the observer of x_0 and of
-    y_1 = soft(A x_0 + lambda, w / beta) reads lambda where y_1 is not 0. Here A = I.
+    The restart sets lambda = -(A')^+ grad f / beta without noise; then an observer of x_0 and of
+    y_1 = soft(A x_0 + lambda, w / beta) can compute lambda where y_1 is not 0. Here A = I.
     """
     draw = np.random.default_rng(seed)
     gradient, start = draw.standard_normal(FEATURES), draw.standard_normal(FEATURES)
@@ -42,7 +42,7 @@ def recovered_gap(seed: int) -> float:
 
 
 def decide() -> Finding:
-    """Return the constants that are needed, and what the un-noised restart gives away."""
+    """Return the constants needed, and what the restart without noise reveals."""
     gap = max(recovered_gap(seed) for seed in range(10))
     rows = tuple(
         (epsilon, float(mu_of(epsilon, DELTA)), needed_without_sampling(epsilon))
@@ -51,9 +51,9 @@ def decide() -> Finding:
     return Finding(
         verdict="does not hold" if gap < 1e-9 else "not reproduced",
         summary=(
-            "In the strongly convex case the restart is computed from the un-noised gradient: an "
-            f"observer of the iterates reads it to a relative {gap:.1e} on the support of y, so no "
-            "c_2 makes the published algorithm private: epsilon is infinite. "
+            "In the strongly convex case the restart uses the gradient without noise: an observer "
+            f"of the iterates recovers it to a relative {gap:.1e} on the support of y, so no c_2 "
+            "makes the published algorithm private: epsilon is infinite. "
             "Without that restart a constant exists, but it is not given: the "
             f"snapshot inside every answer alone needs c_2 >= {rows[0][2]:.2f} at epsilon "
             f"{rows[0][0]:g} and {rows[-1][2]:.2f} at epsilon {rows[-1][0]:g} (delta {DELTA:g})."
@@ -73,8 +73,8 @@ CLAIM = Claim(
     reasoning=(
         "The noise protects the sum (6), and sampling does not hide a record in its snapshot part. "
         "The dual restart of Algorithm 1 (steps 12 and Initialize) uses the full gradient "
-        "itself, which no noise covers. Asked once with noise, and used for control variate and "
-        "restart alike, it is private and costs one answer an epoch."
+        "itself, without noise. If it is asked once with noise, and used for both control variate "
+        "and restart, it is private and costs one answer per epoch."
     ),
     decide=decide,
 )

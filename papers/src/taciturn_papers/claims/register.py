@@ -1,4 +1,4 @@
-"""The register of claims that were checked, in the order of their papers."""
+"""The register of checked claims, in the order of their papers."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ REGISTER: tuple[Claim, ...] = (
 
 
 def claim_named(identifier: str) -> Claim:
-    """Return the claim of that id.
+    """Return the claim with this id.
 
     Raises
     ------

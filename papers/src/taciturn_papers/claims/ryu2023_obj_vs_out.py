@@ -47,7 +47,7 @@ class Condition(NamedTuple):
 
 
 class Result(NamedTuple):
-    """Mean gaps of the three forms, and by how many standard errors the first beats the others."""
+    """Mean gaps of the three forms, and leads of the first over the others in standard errors."""
 
     gaps: tuple[float, ...]
     lead: float
@@ -55,7 +55,7 @@ class Result(NamedTuple):
 
 
 def decide() -> Finding:
-    """Return the finding: gaps of the three forms at equal gradient noise, case by condition."""
+    """Return the finding: gaps of the three forms at equal gradient noise, for each condition."""
     results: dict[Condition, Result] = {}
     for schedule in range(len(SCHEDULES)):
         for box in BOXES:

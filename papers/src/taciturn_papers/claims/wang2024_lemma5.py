@@ -14,10 +14,10 @@ SHOWN = (1, 2, 3, 5, 10, 20, 40)
 
 
 def changes(activations: int) -> HostArray:
-    """Return |u - u'| after every activation, for two linear losses with gradients +c and -c.
+    """Return the change of |u - u'| at every activation, for linear losses of gradients +c and -c.
 
-    Both agents receive the same x = 0 and u = 0 every time; they hold one record, of gradient c and
-    -c at every point, so that Assumption 3 holds with c and L = 0.
+    The agent receives x = 0 and u = 0 every time. It holds one record, with gradient c on one data
+    set and -c on the other at every point, so Assumption 3 holds with c and L = 0.
     """
     zero = np.zeros(1)
     one = other = AgentState(zero, zero)
@@ -36,7 +36,7 @@ def _activated(state: AgentState, gradient: float) -> AgentState:
 
 
 def decide() -> Finding:
-    """Return the finding: the realised change of u beside the claimed bound."""
+    """Return the finding: the realised change of u against the claimed bound."""
     claimed = 4 * ALPHA * coupling(AGENTS) * BOUND
     moved = changes(max(SHOWN))
     broken = moved > claimed * (1 + 1e-9)
@@ -45,10 +45,10 @@ def decide() -> Finding:
         verdict="does not hold" if broken.any() else "holds with conditions",
         summary=(
             f"At the first activation u moves by {moved[0] / claimed:.3g} of 4 alpha beta c, so "
-            "the lemma's own algebra gives 2 alpha beta c. It takes y_i and lambda_i to be equal "
-            "on both data sets, which ends with the first activation: from activation "
+            "the lemma's own algebra gives 2 alpha beta c. It assumes that y_i and lambda_i are "
+            "equal on both data sets, which ends with the first activation: from activation "
             f"{first} on the change exceeds the bound, and reaches {moved.max() / claimed:.3g} "
-            "times it, two data sets that differ in one record and the same messages received."
+            "times it, for data sets that differ in one record and the same received messages."
         ),
         columns=("activation", "change of u", "4 alpha beta c", "ratio"),
         rows=tuple(

@@ -5,8 +5,8 @@ from taciturn.cli import Command
 COMMANDS = (
     Command("attack", "Show what the links of a published method, and of a sound one, reveal.",
             "taciturn_papers.commands.attack:attack"),
-    Command("claims", "Decide published claims by computing them, or list them.",
+    Command("claims", "List published claims, or decide one by computation.",
             "taciturn_papers.commands.claims:claims"),
-    Command("reproduce", "Run a paper's experiments again and write one page about them.",
+    Command("reproduce", "Repeat the experiments of a paper and report them on one page.",
             "taciturn_papers.commands.reproduce:reproduce"),
 )  # fmt: skip

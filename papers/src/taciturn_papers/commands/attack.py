@@ -21,7 +21,7 @@ def attack(
         bool, typer.Option("--quick", help="Fewer pictures and shorter searches.")
     ] = False,
     seed: Annotated[
-        int, typer.Option(help="Of pictures, noise and searches.", min=0, max=2**63 - 1)
+        int, typer.Option(help="Seed of pictures, noise and searches.", min=0, max=2**63 - 1)
     ] = 0,
     out: Annotated[
         Path | None, typer.Option(parser=path, metavar="DIR", help="A new folder for the pictures.")
@@ -29,10 +29,10 @@ def attack(
     force: Annotated[bool, typer.Option("--force", help="Replace an earlier report.")] = False,
     json: Annotated[bool, typer.Option("--json", help="One JSON object, nothing else.")] = False,
 ) -> None:
-    """Recover pictures from what agents on a ring send, without privacy and under budgets.
+    """Recover pictures from the messages of agents on a ring, without privacy and under budgets.
 
-    Four attacks on RECAL without privacy, on DP-RECAL as its paper prints it, and on the sound form
-    with noised gradients under three total budgets.
+    Four attacks on RECAL without privacy, on DP-RECAL as published, and on the sound form with
+    noised gradients under three total budgets.
     """
     made = interruptible(lambda: _made(data, quick=quick, seed=seed, out=out, force=force))
     if json:

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 def claims(
     identifier: Annotated[
-        str | None, typer.Argument(metavar="[ID]", help="A claim; all are listed without it.")
+        str | None, typer.Argument(metavar="[ID]", help="A claim. [default: list all]")
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
-    """List the claims that were checked, or show the computation that decides one of them."""
+    """List the checked claims, or show the computation that decides one."""
     from taciturn.report import strict  # noqa: PLC0415 - start-up
     from taciturn_papers.claims import REGISTER, claim_named  # noqa: PLC0415 - start-up
 

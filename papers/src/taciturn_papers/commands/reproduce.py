@@ -1,4 +1,4 @@
-"""`taciturn reproduce`: the experiments of a paper, run again."""
+"""`taciturn reproduce`: the experiments of a paper, repeated."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ def reproduce(  # noqa: PLR0913 - one parameter per option
     paper: Annotated[
         str, typer.Argument(help="huang2019, ryu2023, liu2022 or wang2024.", metavar="PAPER")
     ],
-    part: Annotated[str | None, typer.Option(help="Of ryu2023: fl or grid; else both.")] = None,
+    part: Annotated[
+        str | None, typer.Option(help="For ryu2023: fl or grid. [default: both]")
+    ] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="Minutes: fewer records, rounds and repetitions.")
     ] = False,
@@ -27,22 +29,21 @@ def reproduce(  # noqa: PLR0913 - one parameter per option
         bool,
         typer.Option(
             "--full",
-            help="Of ryu2023: 5,000 rounds of learning, 100 of power flow; says first how long "
-            "that takes. Else 100 rounds of MNIST, 20 of FEMNIST, 100 and 25 of power flow.",
+            help="For ryu2023: 5,000 rounds of learning, 100 of power flow, with an estimate of "
+            "the time. [default: 100 rounds of MNIST, 20 of FEMNIST, 100 and 25 of power flow]",
         ),
     ] = False,
     resume: Annotated[
         Path | None,
         typer.Option(
-            help="A folder where finished portions are kept; called again, the run goes on from "
-            "them.",
+            help="A folder for finished portions, from which the same command resumes the run.",
         ),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="A new folder for page and numbers.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an earlier report.")] = False,
     json: Annotated[bool, typer.Option("--json", help="One JSON object, nothing else.")] = False,
 ) -> None:
-    """Run the experiments of a paper again and say which of its orderings come out."""
+    """Repeat the experiments of a paper and report which of its orderings are reproduced."""
     given = {"quick": quick, "full": full, "part": part, "resume": resume}
     made = interruptible(lambda: _made(paper, given, out=out, force=force))
     if json:

@@ -1,7 +1,7 @@
-"""Methods that papers compare with and that `taciturn` does not offer by name.
+"""Methods used for comparison in papers that `taciturn` does not offer by name.
 
-They are planned, certified and run as those of `taciturn.algorithms`; but `decor`, whose noise is
-not independent between agents, has a certificate and a loop of its own.
+They are planned, certified and run as those of `taciturn.algorithms`, except `decor`: its noise is
+not independent between agents, so it has its own accounting and loop.
 """
 
 from taciturn_papers.methods.decor import CorrelatedNoise, calibrated, decor

@@ -1,4 +1,4 @@
-"""Gossip on gradients whose noise neighbours share and take off again: DECOR."""
+"""DECOR: gossip on gradients with pairwise noise that cancels between neighbours."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ class CorrelatedNoise:
 
     In every round agent i adds to its gradient
 
-        v_i + sum_(j beside i) +-v_ij,      v_i ~ N(0, s^2 I),      v_ij ~ N(0, tau^2 I),
+                v_i + sum_(j ~ i) +-v_ij,      v_i ~ N(0, s^2 I),      v_ij ~ N(0, tau^2 I),
 
-    v_ij drawn from a seed that i < j share, plus at i and minus at j. Over the agents a coordinate
-    of it has the covariance Sigma = s^2 I + tau^2 L, L the Laplacian of the graph.
+    where neighbours i < j draw v_ij from a shared seed, with a plus at i and a minus at j. Each
+    coordinate has covariance Sigma = s^2 I + tau^2 L over the agents, L the graph's Laplacian.
 
     Attributes
     ----------
@@ -51,10 +51,10 @@ class CorrelatedNoise:
     def __post_init__(self) -> None:
         positive("local", self.local)
         if not (self.pair >= 0 and math.isfinite(self.pair)):
-            raise InputError(f"pair is {self.pair}; it must be a number that is not below 0")
+            raise InputError(f"pair is {self.pair}; it must be finite and at least 0")
 
     def covariance(self, colluders: tuple[int, ...] = ()) -> Float[HostArray, "H H"]:
-        """Return Sigma of the other agents' noise, as colluders see it who subtract their own."""
+        """Return Sigma of the honest agents' noise, after colluders subtract what they know."""
         honest = [one for one in range(self.graph.agents) if one not in colluders]
         among = self.graph.adjacency().toarray()[np.ix_(honest, honest)]
         laplacian = np.diag(among.sum(axis=1)) - among
@@ -64,14 +64,15 @@ class CorrelatedNoise:
     def mu(
         self, sensitivity: Float[HostArray, " A"], rounds: int, *, colluders: int
     ) -> Float[HostArray, " A"]:
-        r"""Return what `rounds` answers of each agent cost against k colluders, in Gaussian mu.
+        r"""Return the cost of `rounds` answers of each agent against k colluders, as Gaussian mu.
 
         Parameters
         ----------
         sensitivity
-            By how much a record moves each agent's gradient, in the norm l2, whatever it is at.
+            The largest change of each agent's gradient by one record, in the l2 norm, at any point.
         colluders
-            k: agents who read every message and share what they know. A participant is one.
+            k: agents that read every message and share what they know. A single participant is k =
+            1.
 
         Raises
         ------
@@ -80,27 +81,27 @@ class CorrelatedNoise:
 
         Notes
         -----
-        **Guarantee.** A coalition S without agent i knows v_j and v_jl of its members j. What it
-        does not know of the honest agents' noise are their v_j and the v_jl among them: independent
-        of what it knows, with covariance Sigma_S, that of the graph without S. From the messages,
-        and what it knows of W, steps and its members' models, it computes all noised gradients and
-        vice versa, so its view of a round is (g_j + noise_j) over the honest j. A record of agent i
-        moves g_i alone, by at most Delta_i whatever was seen before. Along that direction it is a
-        shift of Delta_i e_i in noise of covariance Sigma_S, elsewhere nothing moves: the round is
-        mu-GDP with
+        **Guarantee.** A coalition S without agent i knows v_j and v_jl of its members j. The rest
+        of the honest agents' noise, their v_j and the v_jl among them, is independent of what it
+        knows, with the covariance Sigma_S of the graph without S. From the messages, W, the steps
+        and its members' models it can compute all noised gradients, and vice versa, so its view of
+        a round is (g_j + noise_j) over the honest j. A record of agent i moves g_i alone, by at
+        most Delta_i, whatever was seen before. Along that direction this is a shift of Delta_i e_i
+        in noise of covariance Sigma_S, and no other direction moves: the round is mu-GDP with
 
             mu_i^2 = Delta_i^2 (Sigma_S^-1)_ii,
 
-        and T rounds, each chosen by what was seen, add up (Dong, Roth, Su 2022, corollary 3.3). It
-        is reached by a record that moves g_i by Delta_i in one direction in every round. Fewer
-        colluders see less; the maximum over all S of k agents without i is taken. It is on real
-        numbers: noise is drawn in floating point here, so runs are for comparison.
+        and the mu_i^2 of T rounds add up, also if each round depends on what was seen (Dong, Roth,
+        Su 2022, corollary 3.3). A record that moves g_i by Delta_i in one direction in every round
+        attains it. Fewer colluders see less; the maximum over all S of k agents without i is taken.
+        It holds for real numbers: here noise is drawn in floating point, so runs are only for
+        comparison.
         """
         agents = self.graph.agents
         if not 0 <= at_least("colluders", colluders, 0) < agents - 1:
             raise InputError(
-                f"there are {colluders} colluders among {agents} agents; pairs of agents hide one "
-                "another only if two are honest"
+                f"there are {colluders} colluders among {agents} agents; pairwise noise hides an "
+                "agent only if another one is honest"
             )
         if math.comb(agents, colluders) > MOST_COALITIONS:
             raise InputError(
@@ -118,7 +119,7 @@ class CorrelatedNoise:
     def drawn(
         self, draw: np.random.Generator, dimension: int
     ) -> tuple[Float[HostArray, "A D"], Float[HostArray, "E D"]]:
-        """Return the noise of one round: each agent's own, and that of each pair."""
+        """Return the noise of one round: that of each agent, and that of each pair."""
         local = self.local * draw.standard_normal((self.graph.agents, dimension))
         return local, self.pair * draw.standard_normal((len(self.graph.edges), dimension))
 
@@ -143,9 +144,9 @@ def calibrated(
 ) -> CorrelatedNoise:
     """Return the noise that costs exactly mu, with tau / s chosen from public facts.
 
-    With tau / s fixed, mu is inversely proportional to s. Of the ratios 0, 1/8, 1/4, ..., 1024 the
-    one is taken with the least variance of an agent's model: that of the mean after T steps,
-    T s^2 / A, and what stays of disagreement, the mean diagonal of
+    For fixed tau / s, mu is inversely proportional to s. Of the ratios 0, 1/8, 1/4, ..., 1024 the
+    one with the least variance of an agent's model is taken: the variance T s^2 / A of the mean
+    after T steps, plus that of the stationary disagreement, the mean diagonal of
     C = W (C + Sigma) W on vectors of mean 0.
     """
 
@@ -183,7 +184,7 @@ def decor(  # noqa: PLR0913 - what the method takes
 
         x_i <- prox( sum_j W_ij (x_j - eta (g_j(x_j) + noise_j)) ).
 
-    The prox is ours, for a regulariser that is not smooth: public post-processing.
+    The prox, for a nonsmooth regulariser, is not in the paper; it is public post-processing.
 
     Parameters
     ----------

@@ -32,16 +32,16 @@ class GossipADMM(GossipAlgorithm):
 
     Agents minimise f_i(x) + 2 lambda_i'x + eta sum_j w_ij |x - (x_i + x_j)/2|^2, then move
     lambda_i by (eta / 2) sum_j w_ij (x_i - x_j). With d_i = sum_j w_ij (x_j - x_i), which agents
-    hear, eta = rho / 2, mu_i = 2 lambda_i / rho, and the term
-    (rho/2) (1 - sum_j w_ij) |x - x_i|^2 added, so that the curvature is rho on every graph (on a
-    regular one it only rescales eta):
+    receive, eta = rho / 2, mu_i = 2 lambda_i / rho, and the additional term (rho/2) (1 - sum_j
+    w_ij) |x - x_i|^2, which makes the curvature rho on every graph (on a regular one it only
+    rescales eta):
 
         mu_i <- mu_i - d_i / 2,    v_i = x_i + d_i / 2 - mu_i,
         x_i <- argmin f_i(x) + r(x) + (rho/2) |x - v_i|^2.
 
-    What is asked decides the method, as for `taciturn.algorithms.ADMM`: `ProximalStep` without
-    noise is ADMM, with noise on its answer PVP; `PerturbedStep`, noise inside the objective, is
-    DVP. The oracle must have the same rho, and the problem with its regulariser.
+    The oracle determines the method, as for `taciturn.algorithms.ADMM`: `ProximalStep` without
+    noise gives ADMM, with noise on its answer PVP; `PerturbedStep`, with noise inside the
+    objective, gives DVP. The oracle must have the same rho, and the problem with its regulariser.
 
     **Guarantee.** State and messages are functions of noised answers and public constants alone.
 
@@ -96,7 +96,7 @@ class GossipADMM(GossipAlgorithm):
 
 
 class RecycledADMM(GossipADMM):
-    r"""R-ADMM (Zhang, Khalili, Liu 2018): every other round reuses an answer and asks nothing.
+    r"""R-ADMM (Zhang, Khalili, Liu 2018): every other round reuses an answer and asks no question.
 
     Rounds 0, 2, ... are those of `GossipADMM`. Their optimality condition reveals a gradient,
     g_i = rho (v_i - x_i) with v_i the centre and x_i the noised answer. Rounds 1, 3, ... step
@@ -111,8 +111,7 @@ class RecycledADMM(GossipADMM):
     Raises
     ------
     InputError
-        If the problem has a constraint or a regulariser that is not smooth (MR-ADMM has none
-        either).
+        If the problem has a constraint or a nonsmooth regulariser (MR-ADMM allows neither).
     """
 
     def __check_init__(self) -> None:

@@ -1,4 +1,4 @@
-"""ADMM along a random walk, a reconstruction: the agent reached exchanges with its neighbours."""
+"""ADMM along a random walk (a reconstruction): the visited agent updates with its neighbours."""
 
 from __future__ import annotations
 
@@ -20,16 +20,15 @@ from taciturn.typing import Array, Model
 
 
 class Incidence(eqx.Module):
-    """The edges at each agent, filled up to the largest degree K with an edge that is nowhere.
+    """The edges at each agent, padded with a dummy edge up to the largest degree K.
 
     Attributes
     ----------
     edges, ends
-        Which edge, and at which of its two ends the agent stands.
-    others, real
+        Which edge, and which of its two ends the agent is. others, real
         The neighbour there, and whether the entry is an edge at all.
     count
-        Edges in all; the number of the edge nowhere.
+        The number of edges, which is also the index of the dummy edge.
     """
 
     edges: Int[Array, "A K"]

@@ -1,4 +1,4 @@
-"""Reproductions: the experiments of a paper, run again, with what came out and what did not."""
+"""Reproductions: the experiments of a paper, repeated, with what was reproduced and what not."""
 
 from taciturn_papers.reproductions.figure import Budget, Curve, Figure, Measured, Panel, Table
 from taciturn_papers.reproductions.ordering import RULE, Ordering, Pair, below, rising

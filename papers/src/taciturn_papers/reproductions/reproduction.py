@@ -1,4 +1,4 @@
-"""A paper's experiments, run again."""
+"""The experiments of a paper, repeated."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ STAMP = "reproduction, not private: the seeds of the noise are given, so it can 
 
 
 def run_named(scale: object, *, quick: object, full: object) -> str:
-    """Return what to call a run at this scale."""
+    """Return the name of a run at this scale."""
     return "a quick run" if scale == quick else "the full run" if scale == full else "a run"
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A drawing that is no plot of curves.
+    """A drawing other than a plot of curves.
 
     Attributes
     ----------
@@ -42,7 +42,7 @@ class Picture:
 
 @dataclass(frozen=True)
 class Reproduction:
-    """What was run, what came out, and what is to be said of it.
+    """The settings, results and caveats of a repeated experiment.
 
     Attributes
     ----------
@@ -53,12 +53,10 @@ class Reproduction:
     problem
         Paragraphs for a reader who does not know the paper.
     settings
-        (name, value) of everything that was chosen.
-    seeds
-        Of the repetitions: split, dealing out and noise.
+        (name, value) of every choice. seeds
+        Of the repetitions: split, division among agents and noise.
     notes
-        Sentences that a fair reader needs.
-    seconds
+        Caveats, as sentences. seconds
         Wall time of the whole.
     machine
         What it ran on.

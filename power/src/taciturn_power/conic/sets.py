@@ -1,4 +1,4 @@
-"""Sets given by linear and second-order-cone constraints: one for all agents, or one for each."""
+"""Sets given by linear and second-order-cone constraints: one for all agents, or one per agent."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class ConicSet(ConvexSet):
     rotated cone |y|^2 <= 2 p q, p, q >= 0, is the second-order cone of (p + q, p - q, sqrt(2) y).)
 
     The solver is set up once: between projections only its linear term changes, and its diagonal
-    with the metric. It runs on the host, also inside jit, vmap and scan, where a batch is a loop.
-    All fields are static: sets of the same data are equal and share compiled programs.
+    with the metric. It runs on the host, even inside jit, vmap and scan, where it loops over a
+    batch. All fields are static: sets of the same data are equal and share compiled programs.
 
     A is `(N, D)`, dense or of scipy.sparse; b is `(N,)`, finite; the cones' sizes add up to N.
     Raises `InputError` if the set is empty.
@@ -58,7 +58,7 @@ class ConicSet(ConvexSet):
             raise InputError(f"the cones have {total} rows and A has {bound.size}; they must agree")
         self.solver = ConicSolver(matrix, bound, self.cones)
         self.dimension, self.digest = self.solver.dimension, self.solver.digest
-        # detects an empty set now, and not in the middle of a run
+        # detects an empty set now rather than during a run
         self.solver.minimum(np.zeros(self.dimension), np.ones(self.dimension))
 
     @property
@@ -87,12 +87,12 @@ class ConicSet(ConvexSet):
     def project_in(self, x: Model, metric: float | Model) -> Model:
         """Return argmin_{p in C} sum_k metric_k (p_k - x_k)^2 / 2, the metric above 0 and finite.
 
-        Found by an interior point and refined by Newton's method. It is the exact projection of a
-        point x', onto the set with a bound b' in place of b, where no coordinate of x' - x or
+        Found by an interior-point method and refined by Newton's method. It is the exact projection
+        of a point x' onto the set with a bound b' in place of b, where no coordinate of x' - x or
         b' - b exceeds 1e-9 max(1, |x|_inf, |b|_inf), with b divided as in `offset`. This is
-        computed from the returned point, whatever the solver said. If it fails, `SolverError` is
-        raised; inside a compiled program JAX wraps it in an error of another type. Other weights
-        raise `InputError`.
+        verified at the returned point, whatever status the solver reports. If it fails,
+        `SolverError` is raised; inside a compiled program JAX wraps it in an error of another type.
+        Other weights raise `InputError`.
         """
         self._check_size(x)
         weights = jnp.broadcast_to(jnp.asarray(metric, x.dtype), x.shape)

@@ -31,8 +31,8 @@ KINDS = ("zero", "nonnegative", "second_order")
 class ProductCone:
     """K = K_1 x K_2 x ..., with its Euclidean projection and a derivative of the projection.
 
-    `zero` and `nonnegative` are the coordinates of all such cones, `second_order` those of the
-    cones {(t, y) : |y|_2 <= t}, t first, one `(count, size)` array for each size.
+    `zero` and `nonnegative` are the coordinates of all cones of that kind, `second_order` those of
+    the cones {(t, y) : |y|_2 <= t}, t first, one `(count, size)` array for each size.
     """
 
     rows: int
@@ -51,8 +51,8 @@ class ProductCone:
     def project(self, w: Float[HostArray, "N"]) -> Float[HostArray, "N"]:
         """Return argmin_{s in K} |s - w|_2.
 
-        (t, y) with |y| > |t| is mapped to (t + |y|) / 2 (1, y / |y|), a point of the cone to
-        itself, and one of the polar cone to 0.
+        A point (t, y) with |y| > |t| is mapped to (t + |y|) / 2 (1, y / |y|), a point of the cone
+        to itself, and a point of the polar cone to 0.
         """
         s = np.zeros_like(w)
         s[self.nonnegative] = np.maximum(w[self.nonnegative], 0)
@@ -95,7 +95,7 @@ def product_cone(cones: Sequence[Cone]) -> ProductCone:
     start = 0
     for kind, given in cones:
         if kind not in KINDS:
-            raise InputError(f"{kind!r} is no cone; use one of {', '.join(KINDS)}")
+            raise InputError(f"{kind!r} is not a cone; use one of {', '.join(KINDS)}")
         size = checks.at_least(f"the size of a {kind} cone", given, 1)
         block = np.arange(start, start + size)
         home = by_size.setdefault(size, []) if kind == "second_order" else plain[kind]

@@ -62,9 +62,9 @@ _TARGETS: dict[Hidden, tuple[str, str]] = {
 
 
 def hidden_adjacency(hide: Hidden, beta: float, steps: int | None = None) -> Adjacency:
-    """Return the neighbouring relation: the demands that move together, each by beta (per unit).
+    """Return the neighbouring relation: the demands that change together, each by beta (per unit).
 
-    Of a day they move at each of its `steps`, which are the rows of a person.
+    In a day they change at each of its `steps`, which are the rows of a person.
     """
     relation = TargetChange(beta, _TARGETS[hide][steps is not None].format(steps))
     if hide == "demand" and steps is None:
@@ -88,9 +88,9 @@ def demand_shards(
     *,
     rows_per_person: int | None = None,
 ) -> Shards:
-    """Return the zones' demands (per unit), `bounded`, as targets: a block for every step.
+    """Return the demands of the zones (per unit), `bounded`, as targets: a block for every step.
 
-    There are no features. A single time is one step. Rows of a person are as in `hidden_adjacency`.
+    There are no features; a single time is one step; rows of a person as in `hidden_adjacency`.
     """
     places, steps = records(network, zones), len(demand)
     width, flat = max(map(len, places)), bounded(demand).transpose(0, 2, 1).reshape(steps, -1)
@@ -115,18 +115,18 @@ def plan_demand(  # noqa: PLR0913 - what is asked, how it is shared, and the bud
     delta: float,
     weights: Float[HostArray, " T"] | None = None,
 ) -> Plan:
-    """Return the plan of asking every zone for its demands, once, or once at every step of a day.
+    """Return the plan in which every zone answers its demands, once, or at every step of a day.
 
-    `weights`: of a day, public and positive: each step's share of mu^2, up to a factor.
+    `weights`: for a day, public and positive: the share of mu^2 of each step, up to a factor.
 
-    **Guarantee.** The answer of a zone about a step is its vector of demands with Gaussian noise. c
-    demands move together: 1 (`demand`), 2 (`bus`), all of the zone (`zone`). Each moves by at most
-    beta, so every answer by at most sqrt(c) beta in Euclidean norm
+    **Guarantee.** The answer of a zone at a step is its vector of demands with Gaussian noise. c
+    demands change together: 1 (`demand`), 2 (`bus`), all of the zone (`zone`). Each changes by at
+    most beta, so an answer moves by at most sqrt(c) beta in Euclidean norm
     (`taciturn.kernel.questions.Targets`), and no other zone's answer moves. Every step is a
-    question in the ledger, and all of them compose (module docstring). The number of steps, their
-    times and the weights are public. Beside the answers only the public network is read: dispatch,
-    prices, flows and files are post-processing. No demand is asked twice: under one budget the mean
-    of several answers is as noisy as a single one.
+    question in the ledger, and all steps compose (module docstring). The number of steps, their
+    times and the weights are public. Apart from the answers only the public network is read:
+    dispatch, prices, flows and files are post-processing. No demand is asked twice: under one
+    budget the mean of several answers is as noisy as a single one.
     """
     check_beta(beta)
     places = records(network, zones)
@@ -157,7 +157,7 @@ def plan_demand(  # noqa: PLR0913 - what is asked, how it is shared, and the bud
 
 
 def check_steps(steps: int) -> None:
-    """Raise `InputError` unless a day may have so many steps."""
+    """Raise `InputError` unless a day may have this number of steps."""
     if not LEAST_STEPS <= steps <= MOST_STEPS:
         raise InputError(
             f"the day has {steps} steps; give {LEAST_STEPS} to {MOST_STEPS} (a single time needs "
@@ -199,15 +199,15 @@ def most_demand(network: Network) -> float:
 def check_lattice(planned: Plan, largest: float) -> None:
     """Raise `InputError` if answers up to `largest` (per unit) exceed the 2^51 steps of a lattice.
 
-    They would be clipped, and not be demands with the stated noise.
+    Such answers would be clipped, and their noise would not be as stated.
     """
     steps = np.asarray(planned.ledger.step)
     least = float(np.min(steps[steps > 0], initial=np.inf))
     if not largest <= 2.0**51 * least:
         raise InputError(
-            f"a demand of {largest:.3g} per unit, which the network could serve, does not fit "
-            f"beside so little noise (at most {2.0**51 * least:.3g} does); raise beta, or lower "
-            "epsilon"
+            f"a demand of {largest:.3g} per unit, which the network could serve, cannot be "
+            f"represented with so little noise (at most {2.0**51 * least:.3g} can); raise beta, or "
+            "lower epsilon"
         )
 
 
@@ -244,9 +244,9 @@ def read_beta(
 ) -> float:
     """Return beta per unit: `10MW`, `5%` of `largest`, or `0.1` per unit.
 
-    MW means MVAr too. `largest` is a public bound on every demand, `200MW` or per unit: a share of
-    the demand itself would make the noise depend on it. Another `option`, as `largest-demand`, may
-    not be in per cent.
+    MW also stands for MVAr. `largest` is a public bound on every demand, `200MW` or per unit: a
+    share of the demand itself would make the noise depend on it. Another `option`, such as
+    `largest-demand`, may not be in per cent.
 
     Examples
     --------
@@ -279,7 +279,7 @@ def read_beta(
 def size_warnings(case: Case, beta: float, *, bundled: bool) -> tuple[str, ...]:
     """Return a warning if beta (per unit) is small or large relative to a typical demand.
 
-    **Guarantee.** Demands are read of `bundled`, published cases only; otherwise the comparison is
+    **Guarantee.** Demands are read only for `bundled`, published cases; otherwise the comparison is
     with the generating capacity per bus, which is public.
     """
     change = beta * case.base_mva
@@ -292,7 +292,7 @@ def size_warnings(case: Case, beta: float, *, bundled: bool) -> tuple[str, ...]:
     if not 0 < typical < np.inf or LITTLE * typical <= change <= MUCH * typical:
         return ()
     if change < LITTLE * typical:
-        why = "a change of the rest of a demand is not hidden"
+        why = "larger changes of a demand are not hidden"
     else:
         why = "the noise will be larger than any demand"
-    return (f"beta is {change:.3g} MW beside {name} of {typical:.3g} MW: {why}",)
+    return (f"beta is {change:.3g} MW against {name} of {typical:.3g} MW: {why}",)

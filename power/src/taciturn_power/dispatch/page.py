@@ -38,23 +38,23 @@ _MOST_LISTED, _NAMED = 20, 9
 _PUBLIC = (
     "The network, costs and zones: lines, limits, generators, which bus lies in which zone. All of "
     "it is public by assumption.",
-    "Measurements when dispatches run: the generators follow the true total demand, so anyone who "
-    "sees their output sees it.",
+    "Measurements of running dispatches: the generators follow the true total demand, so anyone "
+    "who sees their output sees it.",
     "The settings, and how long the run took.",
 )
 _PUBLIC_DAY = (
     "The times of the steps and their weights: weights that follow the demand would reveal it.",
-    "Days before and after this one: each is a separate run, and costs add up in an account.",
+    "Days before and after this one: each is a separate run, and an account adds up their costs.",
 )
 _PRICES = Note(
-    "The promise is a share of all runs, including those that return no promise. Near the "
-    "network's limits most marked dispatches can fail; do not repeat runs until one is marked. "
+    "Eta is a share of all runs, including those without a promise. Near the network's limits most "
+    "promised dispatches may fail; do not repeat runs until one is promised. "
     "Price of noise: the cost at the true demand of the dispatch without room for the noise, less "
     "the optimum; negative if it violates a limit. Price of tightening: the cost of that room, at "
     "the answers. Price of recourse: the additional cost of moving the dispatch with room to the "
-    "true demand, compared with the one without. These three add up to the price in all. DC leaves "
-    "out losses, reactive power and voltages: at the same answers these cost at least the "
-    "difference to the cone relaxation, which has them."
+    "true demand, compared with the one without. These three sum to the price in all. DC omits "
+    "losses, reactive power and voltages: at the same answers these cost at least the difference "
+    "to the cone relaxation, which includes them."
 )
 
 
@@ -96,7 +96,7 @@ def opf_page(report: OpfReport) -> Page:
         study.run,
         title=title,
         story=f"{zones.count} zones of a network of {network.buses} buses and {network.lines} "
-        f"lines, joined by {crossing} ties, were asked for their demands {when}, and answered "
+        f"lines, joined by {crossing} tie lines, were asked for their demands {when}, and answered "
         f"{how_answered(study.run)}.{smooth} Dispatches, flows and prices were computed from the "
         "answers.",
         warnings=report.warnings,
@@ -113,10 +113,13 @@ def _settings(report: OpfReport) -> list[tuple[str, str]]:
     proposal, eta = study.proposal, study.proposal.eta
     rows = [
         ("what is hidden", HIDES[proposal.hide] + (", at every step of the day" if day else "")),
-        ("beta, how far each of it may move", f"{proposal.beta * base:g} MW or MVAr"),
+        ("beta, the largest hidden change of each", f"{proposal.beta * base:g} MW or MVAr"),
         ("sensitivity of an answer", study.run.plan.bounds[0].derivation),
         ("model of the network", proposal.model),
-        ("eta of the chance constraints, of all runs", "none" if eta is None else f"{eta:g}"),
+        (
+            "eta of the chance constraints, a share of all runs",
+            "none" if eta is None else f"{eta:g}",
+        ),
         ("tightening that eta needs, standard deviations of the noise", f"{study.needed:.4g}"),
         ("noise scale of an answer, MW or MVAr", spread(np.round(study.noise * base, 6))),
     ]
@@ -161,7 +164,7 @@ def _dispatch(dispatch: Dispatch | None, network: Network) -> tuple[Section, ...
 
 
 def _generators(axes: Axes, dispatch: Dispatch, network: Network) -> None:
-    """Draw the range of each generator that can run, its power and its reserve."""
+    """Draw range, power and reserve of each generator that can run."""
     low, high = network.generator_range[:, :2].T * network.base_mva
     power = dispatch.generation[:, 0]
     shown = np.flatnonzero((high > 0) & np.isfinite(high))

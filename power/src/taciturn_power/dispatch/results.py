@@ -34,12 +34,12 @@ class Price(NamedTuple):
     - `noise`: Cost at the true demand of the dispatch without chance constraints, less the optimum.
       Negative only where that dispatch violates a limit.
     - `tightening`: The additional cost of chance constraints, at the answers.
-    - `relaxation`: A lower bound of the cost that DC omits (losses, reactive power, voltages): the
-      optimum of the cone relaxation at the answers less that of DC. No part of the total.
-    - `recourse`: The additional cost of moving from the answers to the true demand, with chance
-      constraints less without, since different generators move.
-    - `total`: Cost of the dispatch at the true demand, less the optimum. Negative only where it
-      violates a limit, or is for other demands than the answers.
+    - `relaxation`: A lower bound on the cost that DC omits (losses, reactive power, voltages): the
+      optimum of the cone relaxation at the answers less that of DC. Not part of the total. -
+      `recourse`: The cost of moving from the answers to the true demand, with chance constraints
+      less without, since different generators move. - `total`: Cost of the dispatch at the true
+      demand, less the optimum. Negative only if it violates a limit, or is for demands other than
+      the answers.
     """
 
     noise: float | None
@@ -50,7 +50,7 @@ class Price(NamedTuple):
 
 
 def price_of_privacy(study: OpfStudy, demand: Float[HostArray, "N 2"] | None = None) -> Price:
-    """Return the parts of the price; those of the true demand (per unit) only if it is given."""
+    """Return the parts of the price; those that depend on the true demand only if it is given."""
     if study.model is None:
         return Price(None, None, None)
     plain, soc, dispatch = study.plain, study.soc, study.steps[0].dispatch
@@ -90,7 +90,7 @@ def met(study: OpfStudy, demand: Float[HostArray, "N 2"]) -> Realised | None:
     return realised(study.model, step.dispatch, step.served, demand[:, 0])
 
 
-# relative to the tightening that eta needs: below this the noise decides whether there is a promise
+# relative to the tightening that eta needs: below it the noise decides whether there is a promise
 _NARROW = 2.0
 
 
@@ -112,13 +112,12 @@ def opf_warnings(study: OpfStudy) -> tuple[str, ...]:
 
     if study.needed > 0 and promised and (len(steps) > 1 or narrow(study)):
         warnings.append(
-            "the promise is a share of all runs: where the room is narrow, near the network's "
-            "limits, most dispatches that are marked as promised can fail; do not repeat runs "
-            "until one is marked"
+            "eta is a share of all runs: near the network's limits most of the dispatches that are "
+            "marked as promised may fail; do not repeat runs until one is promised"
         )
     if missing := sum(step.dispatch is None for step in steps):
         warnings.append(
-            f"no dispatch of the model {study.proposal.model} was found{among(missing)} that meets "
+            f"in the model {study.proposal.model} no dispatch was found{among(missing)} that meets "
             "the answered demand within the limits; the answers are in the files (--out), and "
             "further computation on them costs no privacy"
         )
@@ -145,12 +144,12 @@ def opf_warnings(study: OpfStudy) -> tuple[str, ...]:
 
 @dataclass(frozen=True, eq=False)
 class OpfReport(Report):
-    """The report of one time.
+    """The report of a dispatch at a single time.
 
-    **Guarantee.** `demand`, the true one per unit, is given only if figures of it may be shown: the
-    case is published, there was no noise, or the owner wants them. Otherwise it is None, and so are
-    `true` and, of `price`, `noise`, `recourse` and `total`. All other values are functions of the
-    answers and of public facts.
+    **Guarantee.** The true `demand`, per unit, is given only if figures of it may be shown: the
+    case is published, there was no noise, or the owner requests them. Otherwise it is None, and so
+    are `true` and, of `price`, `noise`, `recourse` and `total`. All other values are functions of
+    the answers and of public facts.
     """
 
     HEAD: ClassVar[str] = (
@@ -163,7 +162,7 @@ class OpfReport(Report):
     demand: Float[HostArray, "T N 2"] | None = None
 
     def common(self) -> dict[str, Any]:
-        """Return the results that one time and a day have in common."""
+        """Return the results that a single time and a day share."""
         proposal, network = self.study.proposal, self.study.network
         zones = proposal.partition()
         return {
@@ -267,7 +266,7 @@ def _true_figures(study: OpfStudy, demand: HostArray) -> dict[str, Any]:
 
 
 def promise(study: OpfStudy) -> str:
-    """Return the guarantee of service as text: a share of all runs, and not of marked ones."""
+    """Return the guarantee of service as text: a share of all runs, not of promised dispatches."""
     steps, promised, eta = len(study.steps), sum(study.promised), study.proposal.eta
     found = sum(step.dispatch is not None and not step.moved > 0 for step in study.steps)
     if not found:
@@ -279,8 +278,8 @@ def promise(study: OpfStudy) -> str:
     if not promised or eta is None:
         return "not promised"
     return (
-        f"promised{among}, in DC: of all runs, at most {100 * eta:.3g} % return a dispatch with "
-        "this mark that fails"
+        f"promised{among}, in DC: at most {100 * eta:.3g} % of all runs return a promised dispatch "
+        "that fails"
     )
 
 

@@ -48,7 +48,7 @@ class Series:
 
 
 def read_series(files: Sequence[Path], network: Network) -> Series:
-    """Return the day in CSV files: one of all buses, or one for each zone.
+    """Return the day in CSV files: one for all buses, or one for each zone.
 
     Each has the columns bus, time, MW and MVAr in any order, and a row for every step of each of
     its buses. A time is a number of hours (7.25), a time of day (07:15) or a date with a time.
@@ -69,12 +69,12 @@ def read_series(files: Sequence[Path], network: Network) -> Series:
         bus = place.get(row.bus)
         if bus is None:
             raise DataError(
-                f"{row.at} is of a bus that {network.name} does not have in service; leave it out, "
-                "or see that the columns are in their places"
+                f"{row.at} names a bus that is not in service in {network.name}; leave it out, or "
+                "check the order of the columns"
             )
         cell = demand[when[row.hour], bus]
         if not np.isnan(cell[0]):
-            raise DataError(f"{row.at} is a second one of that bus and time; keep one of them")
+            raise DataError(f"{row.at} repeats a bus and time; keep one of the rows")
         cell[:] = row.mw, row.mvar
     missing = np.argwhere(np.isnan(demand[:, :, 0]))
     if len(missing):
@@ -95,15 +95,15 @@ def read_weights(file: Path, hours: Float[HostArray, " T"]) -> Float[HostArray, 
         if not value > 0 or math.isinf(value):
             raise DataError(f"{at}: a weight is a number above 0; correct it")
         if hour in found:
-            raise DataError(f"{at} is a second one of that time; keep one of them")
+            raise DataError(f"{at} repeats a time; keep one of the rows")
         found[hour] = value
     if not found:
         raise DataError(f"{file}: there are no weights; give one for every step")
     times = _from_midnight(np.array(sorted(found)))
     if len(times) != len(hours) or not np.allclose(times, hours, rtol=0, atol=_NEAR):
         raise DataError(
-            f"{file} has weights of {len(times)} times, the series {len(hours)} steps of which not "
-            "all are the same; give one weight for every step"
+            f"the {len(times)} times in {file} are not the {len(hours)} steps of the series; give "
+            "one weight for every step"
         )
     return np.array([found[hour] for hour in sorted(found)])
 

@@ -10,9 +10,10 @@ of size sigma_t. The events
     |1'n_t| <= z |sigma_t|   and   |(X n_t)_l| <= z s_tl   for every limited line l, at every step
 
 all hold at once with probability at least (2 Phi(z) - 1)^(T (1 + L)) (Sidak 1967; see
-`taciturn_power.models.dc`), and z is set so that this is 1 - eta. On them, with X likewise,
+`taciturn_power.models.dc`), and z is set so that this is 1 - eta. On these events, and likewise for
+X,
 
-    |1'(s_t - d_t)| <= |1'(s_t - y_t)| + z |sigma_t|,   of which the first part is known.
+    |1'(s_t - d_t)| <= |1'(s_t - y_t)| + z |sigma_t|, where the first term is known.
 
 The limits are tightened by the right-hand sides. So for every true day, fixed before the noise is
 drawn, the probability over the noise that *any* step has a dispatch marked as promised that does

@@ -22,14 +22,14 @@ _ISOLATED = 4
 _LARGEST, _LARGEST_ADMITTANCE = 1e6, 1e8
 # the base, in MVA, at which optimal power flow is solved
 SOLVER_MVA = 100.0
-# fields with an entry for each bus, and for each generator; all others are of lines
+# fields with an entry for each bus, and for each generator; all others are per line
 _OF_BUSES, _OF_GENERATORS = ("numbers", "shunt", "voltage"), ("generator_bus", "generator_range")
-_RIGHT_ANGLE = 90.0  # degrees; larger limits on an angle difference mean none
+_RIGHT_ANGLE = 90.0  # degrees; a larger limit on an angle difference means no limit
 
 
 @dataclass(frozen=True, eq=False)
 class Network:
-    """The elements that are in service; powers per unit of `base_mva`, angles in radians.
+    """The elements in service; powers per unit of `base_mva`, angles in radians.
 
     - `numbers`: The bus numbers of the file; all other fields count buses from 0.
     - `demand`: `(N, 2)`: active and reactive demand, the only private data.

@@ -77,7 +77,7 @@ class Relaxation:
       flows and generation are +-1, those of W are shunts.
     - `equal`: `(4L, n)`: (D.2f) to (D.2i) as equal x = 0; row k L + l is flow k of line l.
     - `lower`, `upper`: `(n,)`: (D.2d), (D.2e); infinite where there is no bound.
-    - `angle`, `angle_line`: (D.2k) as angle x <= 0, and the line each row belongs to.
+    - `angle`, `angle_line`: (D.2k) as angle x <= 0, and the line to which each row belongs.
     - `cones`: (D.2j) where there is a limit, and (D.2l).
     - `pair`: `(L,)`: the pair of buses of every line.
     """

@@ -32,8 +32,8 @@ BUILT_IN: Mapping[str, str] = MappingProxyType(
 class Zones:
     """A partition of the buses.
 
-    `of_bus` counts zones from 0. The zones `split` are not connected by lines within the zone,
-    which is allowed, but often a mistake.
+    `of_bus` counts zones from 0. The zones in `split` are not connected by internal lines, which is
+    allowed but often a mistake.
     """
 
     of_bus: Int[HostArray, " N"]
@@ -52,7 +52,7 @@ def ties(network: Network, zones: Zones) -> Int[HostArray, " T"]:
 
 
 def chosen_zones(network: Network, choice: str | None) -> Zones:
-    """Return the zones for a number (grown), a file name, or None (built in, else three grown).
+    """Return the zones for a number (grown), a file name, or None (built in, or three grown).
 
     Raises `InputError` if the number is out of range or the file does not describe a partition.
     """
@@ -69,7 +69,7 @@ def chosen_zones(network: Network, choice: str | None) -> Zones:
         text = Path(choice).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(
-            f"zones {choice} is no number and no file that can be read ({type(error).__name__}); "
+            f"zones {choice} is neither a number nor a readable file ({type(error).__name__}); "
             "give a number of zones or a text file with one zone per line"
         ) from error
     return parse_zones(network, text, source=choice)
@@ -97,7 +97,7 @@ def parse_zones(network: Network, text: str, *, source: str) -> Zones:
     if np.any(of_bus < 0):
         missing = network.numbers[of_bus < 0]
         raise DataError(
-            f"{source}: {len(missing)} buses are in no zone, bus {missing[0]} for one; add them"
+            f"{source}: {len(missing)} buses are in no zone, for example bus {missing[0]}; add them"
         )
     return zones_of(network, of_bus)
 
@@ -107,15 +107,15 @@ def _numbers(entry: str, source: str) -> range:
     first = int(match.group(1)) if match else 1
     last = int(match.group(2) or first) if match else 0
     if not first <= last <= first + 10**6:
-        raise DataError(f"{source}: {entry!r} is no bus number and no range; write 7 or 3-12")
+        raise DataError(f"{source}: {entry!r} is no bus number or range; write 7 or 3-12")
     return range(first, last + 1)
 
 
 def grown_zones(network: Network, count: int) -> Zones:
     """Return `count` connected zones of similar size, grown from buses that are far apart.
 
-    The seeds are the bus farthest from bus 1, then repeatedly the bus farthest from all seeds. The
-    smallest zone that can grow then takes the free bus with the most lines into it.
+    The seeds are the bus farthest from the first one, then repeatedly the bus farthest from all
+    seeds. The smallest zone that can grow then takes the free bus with the most lines into it.
     """
     count = checks.at_least("zones", count, 1)
     if count > network.buses:

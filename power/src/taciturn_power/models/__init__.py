@@ -1,1 +1,1 @@
-"""A network and costs as a problem: DC with room for noise, and the cone relaxation."""
+"""Network and costs as a problem: DC with margins for the noise, and the cone relaxation."""

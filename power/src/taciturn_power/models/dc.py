@@ -7,15 +7,16 @@ With angles theta, generation p (per unit), susceptances b_l = 1 / (x_l tau_l) a
          f_l = b_l (theta_from - theta_to - shift_l),
          low_l <= f_l <= high_l,        p_g^min <= p_g <= p_g^max,
 
-as MATPOWER has it (rundcopf): resistances and charging are left out, and shunt conductances are
-fixed demand. The rating of a line and the limits of its angle difference, which in this model is a
-limit of the flow, make one range of the flow.
+as in MATPOWER (rundcopf): resistances and charging are omitted, and shunt conductances are fixed
+demand. The rating of a line and the limits on its angle difference, which in this model limit the
+flow, combine to one range of the flow.
 
 **Chance constraints** (after Dvorkin, Fioretto, Van Hentenryck, Pinson and Kazempour,
 arXiv 2004.03921). Demand is known with noise: y = d + n. At the true demand the network is out of
 balance by xi = 1'n, and generator g moves from p_g to p_g - alpha_g xi, an affine policy with
-sum_g alpha_g = 1, alpha >= 0. With X the matrix of flows per power injected (any slack: its rows
-centred, X 1 = 0), C the generators' places and h = X C alpha, line l then carries
+sum_g alpha_g = 1, alpha >= 0. Let X be the matrix of flows per injected power (for any slack bus,
+with rows centred, X 1 = 0), C the incidence of generators on buses, and h = X C alpha. Line l then
+carries
 
     f_l - h_l xi + (X n)_l.
 
@@ -35,11 +36,11 @@ symmetric slabs of a Gaussian vector are positively associated (Sidak 1967). z i
 this is 1 - eta. E is an event of the noise alone. On E every limit holds for any dispatch and
 policy computed from y, however they depend on it. So for every true demand d, fixed before the
 noise is drawn, the probability **over the noise** that a dispatch is returned which does not serve
-d within all limits *at once* is at most eta, in this model; no law of the demand is assumed. An
-answer without any feasible dispatch is reported, and is no violation. Given the answers, the same
-probability holds under a flat prior on the demand. (A policy fixed before the draw could be
-tightened by the root of the squares of phi_l and z s_l; their sum allows for its dependence on the
-answers.)
+d within all limits *at once* is at most eta, in this model; no distribution of the demand is
+assumed. Answers without a feasible dispatch are reported and do not count as violations. Given the
+answers, the same probability holds under a flat prior on the demand. (For a policy fixed before the
+draw, the root of the sum of squares of phi_l and z s_l would suffice; their sum allows for a policy
+that depends on the answers.)
 
 The tightening itself reads public numbers only: it is post-processing of the answers.
 """
@@ -63,7 +64,7 @@ from taciturn_power.grids.network import Network, in_solver_units
 from taciturn_power.models.cost import Costs
 from taciturn_power.models.dispatch import Dispatch, Rows, cost_rows, cost_terms, prices, variables
 
-# the most violation of a limit that is accepted
+# the largest violation of a limit that is accepted
 TOLERANCE_MW = 1e-3
 # per unit; a narrower range is below the solver's accuracy
 _LEAST_ROOM = 1e-6
@@ -147,9 +148,9 @@ class State(NamedTuple):
 
 
 def state_at(model: DcModel, injected: Float[HostArray, " N"], *, shifted: bool = True) -> State:
-    """Return the state at these injections, per unit, which add up to 0.
+    """Return the state at these injections, per unit, which must sum to 0.
 
-    Without `shifted` all phase shifts count as 0, as in differences of two states.
+    Without `shifted` all phase shifts are 0, as in differences of two states.
     """
     offset = model.offset if shifted else np.zeros(model.network.lines)
     laplacian = csc_array(model.incidence.T @ model.flows)
@@ -193,7 +194,7 @@ def realised(
 
 
 class Realised(NamedTuple):
-    """A dispatch after its affine policy has met the true demand.
+    """A dispatch after recourse to the true demand by its affine policy.
 
     Generation in MW; xi, the total excess of the answers over the demand, MW; the largest violation
     of a limit, MW, negative if there is none; the cost in $/h.
@@ -242,7 +243,7 @@ def tightening_by(model: DcModel, sigma: Float[HostArray, " N"], multiplier: flo
 
 
 def shares(network: Network, reserve: Float[HostArray, " G"]) -> Float[HostArray, " G"]:
-    """Return alpha, in proportion to reserves, or without any to the widths of the ranges."""
+    """Return alpha, proportional to reserves, or, without reserves, to the widths of the ranges."""
     weight = reserve
     if not np.sum(reserve) > 0:
         width = network.generator_range[:, 1] - network.generator_range[:, 0]
@@ -255,7 +256,7 @@ def shares(network: Network, reserve: Float[HostArray, " G"]) -> Float[HostArray
 class Settled(NamedTuple):
     """The state at generation that meets demand exactly; per unit.
 
-    `moved` are the flows phi that the whole reserve causes; 0 without chance constraints.
+    `moved` holds the flows phi that the whole reserve causes; 0 without chance constraints.
     """
 
     power: Float[HostArray, " G"]
@@ -273,12 +274,13 @@ def settled(
 ) -> Settled:
     """Return the state at this generation, after `share` has met the remaining demand.
 
-    The accuracy of an interior point is relative, and the guarantee of service is in MW. So every
-    inequality that it rests on is checked here, with flows computed from generation and demand.
+    The accuracy of an interior-point solution is relative, but the guarantee of service is in MW.
+    So every inequality on which it rests is checked here, with flows computed from generation and
+    demand.
 
-    Raises `SolverError` if a generator with its reserve, a line with its margin, or the balance of
-    a bus is off by more than 1 kW: |p_g -+ alpha_g R| and |f_l -+ |phi_l| -+ z s_l| against their
-    limits.
+    Raises `SolverError` if a generator with its reserve, or a line with its margin, exceeds its
+    limit by more than 1 kW (p_g -+ alpha_g R, f_l -+ |phi_l| -+ z s_l), or the balance of a bus is
+    off by more.
     """
     network = model.network
     load = demand + network.shunt[:, 0]
@@ -312,7 +314,7 @@ def solve_dc(
 ) -> Dispatch | None:
     """Return the cheapest dispatch for these demands (per unit); None if there is none.
 
-    With chance constraints the expected cost is minimised, as by Dvorkin et al.: generator g moves
+    With chance constraints the expected cost is minimised, as in Dvorkin et al.: generator g moves
     by alpha_g xi, whose variance adds c2_g (beta_g / z)^2 to a quadratic cost.
 
     Raises `SolverError` if the solver misses its accuracy, or its result violates a limit
@@ -329,7 +331,7 @@ def solve_dc(
 def widest(
     model: DcModel, demand: Float[HostArray, " N"], sigma: Float[HostArray, " N"]
 ) -> float | None:
-    """Return a multiplier z with a feasible dispatch, within 1 % of the largest; None if none has.
+    """Return a multiplier z with a feasible dispatch, 1 % below the largest; None if there is none.
 
     The constraints are linear in z, so this is one linear program.
     """
@@ -345,9 +347,9 @@ def restored(
     """Return a dispatch for the nearest demands that have one, and these demands.
 
     As Mak, Fioretto and Van Hentenryck (arXiv 1910.04250) restore an obfuscated network: first the
-    least change of the demands, in the sum of squares, that makes the problem feasible; then the
+    change of the demands, least in the sum of squares, that makes the problem feasible; then the
     cheapest dispatch for the changed demands, each up to 1 kW. It has no prices, since more demand
-    would not be met. None if no demand at all can be served. Raises `SolverError` as `solve_dc`.
+    could not be met. None if no demand can be served. Raises `SolverError` as `solve_dc`.
     """
     model, demand, factor = _in_solver(model, demand)
     moved = _Program(model, demand, moving=True).nearest()
@@ -363,7 +365,7 @@ def restored(
 def _in_solver(model: DcModel, demand: HostArray) -> tuple[DcModel, HostArray, float]:
     """Return model and demand per unit of the solver's base, and the factor of the demand.
 
-    So the same network in MW gives the same program whatever the base of its file.
+    So the program of a network does not depend on the base of its file.
     """
     network = in_solver_units(model.network)
     factor = model.network.base_mva / network.base_mva
@@ -375,8 +377,8 @@ class _Program:
     """The constraints as rows in (theta, p, t, f) and, with reserves, (psi, phi, beta, R) too.
 
     Flows are variables, with x_l tau_l f_l = theta_from - theta_to - shift_l: the solver's accuracy
-    is relative to the largest number of a row, and rows in b_l theta would lose small powers beside
-    the susceptance of a short line. psi are the angles of the flows phi that a whole reserve R
+    is relative to the largest entry of a row, and in rows with b_l theta small powers would vanish
+    beside the susceptance of a short line. psi are the angles of the flows phi that the reserve R
     causes. If demands may change, their changes are the last columns instead.
     """
 
@@ -465,7 +467,7 @@ class _Program:
         linear[-1] = -1.0
         rows, total = self._rows(one.margin / one.reserve), variables(self.size - 1, 1)[1]
         rows.below(-total, 0.0)
-        # without limits there would be no largest reserve; 40 sigma is certainty
+        # without limits there is no largest reserve; 40 sigma is practically certain
         rows.below(total, 40 * one.reserve)
         found = minimise_conic(hessian, linear, rows.assembled(), rough=True)
         return None if found is None else float(found.x[-1] / one.reserve)

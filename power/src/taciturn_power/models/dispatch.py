@@ -60,8 +60,8 @@ class Dispatch:
 
     - `model`: Of the network: "dc" (lossless, linear) or "soc" (the second-order-cone relaxation).
     - `generation`: `(G, 2)`: active and reactive power, MW and MVAr; the latter is 0 in DC.
-    - `share`: `(G,)`: the share of any imbalance that each generator takes over, adding up to 1.
-    - `reserve`: `(G,)`: how far it may then move up or down, MW; 0 without chance constraints.
+    - `share`: `(G,)`: the share of any imbalance that each generator covers; they sum to 1. -
+    `reserve`: `(G,)`: how far it may then move up or down, MW; 0 without chance constraints.
     - `voltage`, `angle`: `(N,)`: magnitude per unit and angle in radians, that of the first bus 0.
     - `flow`: `(L, 2)`: power into the line at its from and its to end: apparent, MVA, or in DC
       active and signed, MW.
@@ -107,7 +107,7 @@ def cost_terms(costs: Costs, base_mva: float) -> CostTerms:
     """Return the costs per unit of `base_mva`, without the constant."""
     generators, pieces = len(costs.linear), np.arange(len(costs.owner))
     t = (generators + costs.owner).astype(int)
-    # t is in units of the steepest slope, so that its coefficient is of the size of that of p
+    # t is in units of the steepest slope, so that its coefficient is comparable to that of p
     unit = np.abs(costs.slope).max(initial=0.0) * base_mva or 1.0
     values = np.concatenate([costs.slope * base_mva / unit, -np.ones(len(pieces))])
     places = (np.tile(pieces, 2), np.concatenate([costs.owner.astype(int), t]))
@@ -134,14 +134,14 @@ def prices(minimum: Minimum, rows: slice, base_mva: float) -> Float[HostArray, "
 
 
 def attempted(solve: Callable[[], _T | None]) -> _T | None:
-    """Return a solver's result, or None if it fails, so that answers that were charged are kept."""
+    """Return a solver's result, or None if it fails, so that charged answers are not lost."""
     try:
         return solve()
     except SolverError:
         return None
 
 
-# a limit is binding where less than this share of it is left
+# a limit is binding if less than this share of it is left
 _BINDS = 1e-4
 
 
@@ -153,7 +153,7 @@ class Bound(NamedTuple):
 
 
 def binding(dispatch: Dispatch, network: Network) -> list[str]:
-    """Return the binding limits as text: generators, whose reserve counts, then lines."""
+    """Return the binding limits as text: generators (with their reserve), then lines."""
     low, high = network.generator_range[:, :2].T * network.base_mva
     power, reserve = dispatch.generation[:, 0], dispatch.reserve
     room = _BINDS * np.maximum(1.0, np.abs(power))
@@ -178,8 +178,8 @@ def binding(dispatch: Dispatch, network: Network) -> list[str]:
 def binding_lines(dispatch: Dispatch, network: Network) -> list[Bound | None]:
     """Return the binding limit of every line, if any.
 
-    The rating is binding if the flow with its margin reaches it, the limit of the angle difference
-    if the difference does; in DC a margin of m MW is one of m x tau / baseMVA radians.
+    A rating is binding if the flow plus its margin reaches it, a limit on the angle difference if
+    the difference plus its margin does; in DC a margin of m MW is m x tau / baseMVA radians.
     """
     limit = network.limit * network.base_mva
     left = limit - np.abs(dispatch.flow).max(axis=1) - dispatch.margin

@@ -6,8 +6,8 @@
 
 Demand is met exactly. The relaxation replaces |V_i conj V_j|^2 = W_i W_j by an inequality, and
 drops the condition that angles add up to 0 around every loop. Its cost is a lower bound of that of
-the AC problem with the same limits, and equal to it where both hold; `Exactness` measures how far
-they fail.
+the AC problem with the same limits, and equal to it if both conditions hold; `Exactness` measures
+by how much they fail.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ class Exactness(NamedTuple):
     """The distance of a solution of the relaxation from a state of the network.
 
     `cone` is the largest 1 - |V_i conj V_j|^2 / (W_i W_j) over all pairs of buses joined by a line;
-    `angle` the largest difference, radians, of a pair's angle and that of its two buses.
+    `angle` is the largest difference, in radians, between the angle of a pair and the angle
+    difference of its buses.
     """
 
     cone: float

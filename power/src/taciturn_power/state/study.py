@@ -1,4 +1,4 @@
-"""A balanced state by consensus of zones: its agents, proposal, run and optimum."""
+"""A balanced state by consensus of zones: agents, proposal, run and optimum."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ class Grid:
 def grid(relaxation: Relaxation, zones: Zones, *, linearised: bool = False) -> Grid:
     """Return the zones of a relaxed power flow as agents.
 
-    If `linearised`, zones linearise their objective at every step, as published, instead of using
-    its public Hessian.
+    If `linearised`, zones linearise their objective at every step, as in the paper, instead of
+    using its public Hessian.
     """
     held = parts(relaxation, zones)
     rows = [relaxation.balance[part.rows][:, part.columns] for part in held]
@@ -235,7 +235,7 @@ class GridProposal(Document):
     def plan(self, prepared: Grid | None = None) -> Plan:
         """Return the plan of the run, which does not depend on demand.
 
-        `prepared`: the grid, if there is one already; another grid is refused.
+        `prepared`: the grid, if it has been built already; a different grid is refused.
         """
         if prepared is None:
             network = self.network.network
@@ -311,8 +311,8 @@ def run_proposal(
 
     `release` is called with the run before anything is computed from its answers.
 
-    Raises `InputError` if the grid is another one, the account cannot hold the run, or the cone
-    solver fails in a zone.
+    Raises `InputError` if the grid differs from the proposal's, the account cannot cover the run,
+    or the cone solver fails in a zone.
     """
     planned = proposal.plan(grid)
     keep = frozenset({"models", "messages"})
@@ -353,7 +353,7 @@ def run_proposal(
 
 @contextmanager
 def _silent_callbacks() -> Iterator[None]:
-    """Keep JAX from logging the traceback of a failed callback, whose error is raised."""
+    """Keep JAX from logging the traceback of a failed callback, since its error is raised."""
     log = logging.getLogger("jax._src.callback")
     before = log.disabled
     log.disabled = True
