@@ -270,8 +270,6 @@ FORM_OPTIONS: Mapping[str, Option] = {
     "thousands": Option(
         str, "Separator of digit groups. [default: from the bounds, or none]", TABLES
     ),
-    "decimal": Option(str, "Decimal mark, . or ,. [default: from the bounds, or a point]", TABLES),
-    "thousands": Option(str, "Separator of thousands. [default: from the bounds, or none]", TABLES),
     "encoding": Option(
         str, "Text encoding, such as cp1252. [default: from the bounds, or UTF-8]", TABLES
     ),
