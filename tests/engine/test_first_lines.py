@@ -181,7 +181,11 @@ def test_a_step_may_remember_more_than_the_model(problem, owners):
     shards, model = owners.shards("float64"), np.zeros(30)
     before = model
     for released in run.trace.models:
-        ahead = model - 4.0 * np.asarray(problem.gradient(jnp.asarray(model), shards)) + (model - before) / 2
+        ahead = (
+            model
+            - 4.0 * np.asarray(problem.gradient(jnp.asarray(model), shards))
+            + (model - before) / 2
+        )
         model, before = ahead / (1 + 4.0 * 1e-3), model  # the proximal map of L2(1e-3)
         np.testing.assert_allclose(released, model, rtol=1e-9, atol=1e-12)
 

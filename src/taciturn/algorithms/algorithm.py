@@ -172,9 +172,10 @@ class AnswerMessages(StarAlgorithm):
 class ServerMethod(AnswerMessages):
     """A star method that steps along the mean of all agents' noised gradients at a public model.
 
-    A subclass is made of the problem and defines `step`, and a `schedule` if it needs one. If a step
-    needs more than the model, `first_public` and `step` return a tuple: the model, which gradients
-    are asked at and which is released, then the rest. Of a named tuple `average` is released.
+    A subclass is made of the problem and defines `step`, and a `schedule` if it needs one. If a
+    step needs more than the model, `first_public` and `step` return a tuple: the model, at which
+    gradients are asked and which is released, then the rest. Of a named tuple with an `average`
+    that is released.
 
     Examples
     --------
