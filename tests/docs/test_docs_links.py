@@ -16,7 +16,10 @@ import taciturn_power
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 NAME = re.compile(r"`(taciturn(?:\.\w+)+)`")
 TEST = re.compile(r"`(test_\w+)`")
-FILE = re.compile(r"`((?:tests|docs)/[\w./-]*)`")
+SPAN = re.compile(r"`([^`\n]+)`")
+FILE = re.compile(r"(?:tests|docs)/[\w./-]*|[\w./-]+/\w+\.py")
+ROOTS = [ROOT]
+ROOTS += [Path(part.__path__[0]) for part in (taciturn, taciturn_federation, taciturn_power)]
 BLOCK = re.compile(r"(?:^\|.*\|$\n?)+", re.M)
 RULE = re.compile(r"\|(?: *:?-{3,}:? *\|)+")
 
@@ -55,6 +58,13 @@ def resolves(name):
     return True
 
 
+def lost(text):
+    """Return the files that a page names, also in a call, and that are not there."""
+    words = [word for span in SPAN.findall(text) for word in span.split()]
+    files = filter(FILE.fullmatch, words)
+    return [name for name in files if not any((root / name).exists() for root in ROOTS)]
+
+
 def misshapen(text):
     """Return the first lines of tables without a rule, or with rows of unequal length."""
     tables = [block.splitlines() for block in BLOCK.findall(text)]
@@ -82,12 +92,14 @@ def test_a_broken_link_and_a_broken_heading_are_caught():
 def test_every_name_in_the_text_exists(path):
     text = path.read_text()
     assert [name for name in NAME.findall(text) if not resolves(name)] == []
-    assert [name for name in FILE.findall(text) if not (ROOT / name).exists()] == []
+    assert lost(text) == []
 
 
 def test_a_name_that_does_not_exist_is_caught():
     assert not resolves("taciturn.kernel.door.door.Ajar")
     assert not resolves("taciturn.gossip.Mixing")
+    text = "`report/figures.py`, `pytest tests/house tests/gone.py`, `tables/read.py`, `docs/x/`"
+    assert lost(text) == ["report/figures.py", "tests/gone.py", "docs/x/"]
 
 
 def test_every_test_named_in_the_text_exists():
