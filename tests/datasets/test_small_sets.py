@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import sklearn.datasets
 
-from taciturn.datasets import Dataset, load, names, pictures, registry, split
+from taciturn.datasets import Dataset, load, names, pictures, split, tabular
 from taciturn.datasets.dataset import centred
 from taciturn.datasets.fetch import located
 from taciturn.errors import DataError, InputError
@@ -66,11 +66,11 @@ def test_a_data_set_without_numbers_is_not_moved_and_an_unknown_interval_is_refu
 def test_a_missing_or_foreign_scikit_learn_file_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(registry, "find_spec", lambda name: None)
+    monkeypatch.setattr(tabular, "find_spec", lambda name: None)
     with pytest.raises(DataError, match="not installed"):
         load("digits")
     spec = SimpleNamespace(submodule_search_locations=[str(tmp_path)])
-    monkeypatch.setattr(registry, "find_spec", lambda name: spec)
+    monkeypatch.setattr(tabular, "find_spec", lambda name: spec)
     with pytest.raises(DataError, match=r"cannot be read.*reinstall"):
         load("digits")
     folder = tmp_path / "datasets" / "data"

@@ -16,7 +16,10 @@ import taciturn_power
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 NAME = re.compile(r"`(taciturn(?:\.\w+)+)`")
 TEST = re.compile(r"`(test_\w+)`")
-FILE = re.compile(r"`((?:tests|docs)/[\w./-]*)`")
+SPAN = re.compile(r"`([^`\n]+)`")
+FILE = re.compile(r"(?:tests|docs)/[\w./-]*|[\w./-]+/\w+\.py")
+ROOTS = [ROOT]
+ROOTS += [Path(part.__path__[0]) for part in (taciturn, taciturn_federation, taciturn_power)]
 BLOCK = re.compile(r"(?:^\|.*\|$\n?)+", re.M)
 RULE = re.compile(r"\|(?: *:?-{3,}:? *\|)+")
 
@@ -33,7 +36,9 @@ def broken(text, document):
         headings = re.findall(r"^#+ (.*)$", target.read_text(), re.M) if readable else []
         anchors = {re.sub(r"[^\w -]", "", h.lower()).replace(" ", "-") for h in headings}
         if part.startswith("taciturn."):  # an entry of the reference
-            anchors = {part} if resolves(part) else set()
+            shown = re.findall(r"^::: (\S+)", target.read_text(), re.M) if readable else []
+            here = any(f"{part}.".startswith(f"{name}.") for name in shown)
+            anchors = {part} if here and resolves(part) else set()
         if not target.exists() or (part and part not in anchors):
             missing.append(link)
     return missing
@@ -53,6 +58,13 @@ def resolves(name):
     except ModuleNotFoundError:
         return False
     return True
+
+
+def lost(text):
+    """Return the files that a page names, also in a call, and that are not there."""
+    words = [word for span in SPAN.findall(text) for word in span.split()]
+    files = filter(FILE.fullmatch, words)
+    return [name for name in files if not any((root / name).exists() for root in ROOTS)]
 
 
 def misshapen(text):
@@ -75,6 +87,9 @@ def test_every_relative_link_leads_somewhere(path):
 def test_a_broken_link_and_a_broken_heading_are_caught():
     text = "[a](docs/nowhere.md) [b](LICENSE) [c](README.md#no-such-heading) [d](#install)"
     wrong = ["docs/nowhere.md", "README.md#no-such-heading"]
+    for page in ("problems", "tables"):
+        text += f" [e](docs/reference/{page}.md#taciturn.problems.Problem)"
+    wrong.append("docs/reference/tables.md#taciturn.problems.Problem")
     assert broken(text, ROOT / "README.md") == wrong
 
 
@@ -82,12 +97,14 @@ def test_a_broken_link_and_a_broken_heading_are_caught():
 def test_every_name_in_the_text_exists(path):
     text = path.read_text()
     assert [name for name in NAME.findall(text) if not resolves(name)] == []
-    assert [name for name in FILE.findall(text) if not (ROOT / name).exists()] == []
+    assert lost(text) == []
 
 
 def test_a_name_that_does_not_exist_is_caught():
     assert not resolves("taciturn.kernel.door.door.Ajar")
     assert not resolves("taciturn.gossip.Mixing")
+    text = "`report/figures.py`, `pytest tests/house tests/gone.py`, `tables/read.py`, `docs/x/`"
+    assert lost(text) == ["report/figures.py", "tests/gone.py", "docs/x/"]
 
 
 def test_every_test_named_in_the_text_exists():

@@ -40,6 +40,15 @@ class Plain(ServerMethod):
         return self.problem.prox(model - 4.0 * gradient, 4.0)
 
 
+class HeavyBall(ServerMethod):
+    def first_public(self, template):
+        return template, template  # the model, and the one before it
+
+    def step(self, public, gradient, turn):
+        model, before = public
+        return self.problem.prox(model - 4.0 * gradient + 0.5 * (model - before), 4.0), model
+
+
 class Softened(MarginLoss):
     """log(1 + exp(-y z)), whose slope is found by differentiation."""
 
@@ -164,6 +173,21 @@ def test_a_method_of_ones_own_is_one_class_with_one_step(problem, owners):
     quiet = short(problem, owners, method=Plain, rounds=2000, epsilon=np.inf).run(owners)
     gap = problem.objective(jnp.asarray(quiet.model, jnp.float64), shards) - optimum
     assert 0 <= gap < 0.01 * (start - optimum)
+
+
+def test_a_step_may_remember_more_than_the_model(problem, owners):
+    quiet = short(problem, owners, method=HeavyBall, epsilon=np.inf, precision="float64")
+    run = quiet.run(owners)
+    shards, model = owners.shards("float64"), np.zeros(30)
+    before = model
+    for released in run.trace.models:
+        ahead = (
+            model
+            - 4.0 * np.asarray(problem.gradient(jnp.asarray(model), shards))
+            + (model - before) / 2
+        )
+        model, before = ahead / (1 + 4.0 * 1e-3), model  # the proximal map of L2(1e-3)
+        np.testing.assert_allclose(released, model, rtol=1e-9, atol=1e-12)
 
 
 def test_a_schedule_may_be_a_list_and_has_a_value_for_each_round(problem, owners):

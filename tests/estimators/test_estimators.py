@@ -3,6 +3,7 @@
 import math
 import pickle
 
+import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
@@ -16,6 +17,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 from taciturn.errors import InputError
 from taciturn.estimators import PrivateLinearRegression, PrivateLogisticRegression, PrivateSVC
+from taciturn.problems import MarginLoss
 
 LOW, HIGH = np.array([20.0, -1.0]), np.array([80.0, 3.0])
 EXACT = {"epsilon": math.inf, "delta": 1e-6, "bounds": (LOW, HIGH), "rounds": 20_000}
@@ -155,6 +157,27 @@ def test_coefficients_in_the_users_units_reproduce_the_scores_and_outside_rows_a
     inside = np.array([[80.0, 0.0], [50.0, -1.0]])
     np.testing.assert_array_equal(model.decision_function(outside), model.decision_function(inside))
     np.testing.assert_array_equal(model.bounds_, (LOW, HIGH))
+
+
+class Softened(MarginLoss):
+    """The logistic loss, whose slope is found by differentiation."""
+
+    smoothness = 0.25
+
+    def value(self, margins, targets):
+        return jnp.logaddexp(0.0, -targets * margins)
+
+
+def test_a_loss_of_the_users_stands_in_place_of_the_estimators():
+    x, y = two_labels()
+    given = {**NOISY, "classes": ["fit", "ill"], "clip": 1.0}
+    ours = PrivateLogisticRegression(**given).fit(x, y)
+    theirs = PrivateSVC(**given, loss=Softened).fit(x, y)
+    np.testing.assert_allclose(theirs.coef_, ours.coef_, rtol=1e-9)
+    assert str(theirs.loss_).endswith(":Softened")
+    assert any("Softened" in condition for condition in theirs.certificate_.conditions)
+    with pytest.raises(InputError, match="loss is 'squared'; choose from logistic, hinge:H"):
+        PrivateSVC(**given, loss="squared").fit(x, y)
 
 
 def test_an_algorithm_that_samples_draws_batches_at_the_rate_that_is_given():

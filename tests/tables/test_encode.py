@@ -7,6 +7,7 @@ import tracemalloc
 from dataclasses import replace
 from importlib import import_module
 from itertools import product
+from typing import get_args
 
 import numpy as np
 import pandas as pd
@@ -30,7 +31,7 @@ from taciturn.tables import (
     read_bounds,
 )
 from taciturn.tables.bounds import bounds_from_dict, bounds_to_dict
-from taciturn.tables.columns import USUAL_MISSING
+from taciturn.tables.columns import USUAL_MISSING, Scale
 from taciturn.training import DataFacts
 
 BOUNDS = Bounds(
@@ -276,7 +277,7 @@ def test_a_bound_that_forgets_bins_weights_indicators_or_shares_is_exceeded(monk
     share=st.one_of(st.none(), st.floats(0, 1)),
     marked=st.booleans(),
     bins=st.one_of(st.none(), st.integers(2, 9)),
-    scale=st.sampled_from(["linear", "log"]),
+    scale=st.sampled_from(get_args(Scale)),
     cells=st.lists(st.one_of(st.just(""), st.floats(-1e308, 1e308).map(repr)), min_size=1),
 )
 def test_no_cell_exceeds_its_share_at_any_scale(

@@ -171,31 +171,43 @@ class AnswerMessages(StarAlgorithm):
 class ServerMethod(AnswerMessages):
     """A star method that steps along the mean of all agents' noised gradients at a public model.
 
-    A subclass is constructed from the problem; it defines `step`, and `schedule` if it needs one.
+    A subclass is made of the problem and defines `step`, and a `schedule` if it needs one. If a
+    step needs more than the model, `first_public` and `step` return a tuple: the model, at which
+    gradients are asked and which is released, then the rest. Of a named tuple with an `average`
+    that is released.
 
     Examples
     --------
-    >>> class Plain(ServerMethod):
-    ...     def step(self, model, gradient, turn):
-    ...         return self.problem.prox(model - 4.0 * gradient, 4.0)
+    >>> class HeavyBall(ServerMethod):
+    ...     def first_public(self, template):
+    ...         return template, template  # the model, and the one before it
+    ...
+    ...     def step(self, public, gradient, turn):
+    ...         model, before = public
+    ...         return self.problem.prox(model - 4 * gradient + (model - before) / 2, 4), model
     """
 
     problem: Problem
 
     @abstractmethod
-    def step(self, model: Model, gradient: Model, turn: Turn) -> Model:
+    def step(self, public: PyTree, gradient: Model, turn: Turn) -> PyTree:
         """Return the next public model, given the mean of all agents' gradients at this one.
 
         `turn.values` holds the value of every schedule in this round.
         """
 
     @override
-    def ask(self, state: Array, inbox: Model, turn: Turn) -> Point:
-        return Point(inbox)
+    def ask(self, state: Array, inbox: PyTree, turn: Turn) -> Point:
+        return Point(inbox[0] if isinstance(inbox, tuple) else inbox)
 
     @override
-    def combine(self, public: Model, mean_message: Model, turn: Turn) -> Model:
+    def combine(self, public: PyTree, mean_message: Model, turn: Turn) -> PyTree:
         return self.step(public, mean_message, turn)
+
+    @override
+    def model(self, public: PyTree) -> Model:
+        plain = isinstance(public, tuple) and not hasattr(public, "average")
+        return super().model(public[0] if plain else public)
 
 
 class GossipAlgorithm(Algorithm):

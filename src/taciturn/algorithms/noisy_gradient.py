@@ -10,16 +10,14 @@ from typing_extensions import override
 
 from taciturn import checks
 from taciturn.algorithms.algorithm import (
-    AnswerMessages,
     Noise,
+    ServerMethod,
     radius_of,
     smoothness_of,
     tail_average,
 )
 from taciturn.kernel.door import Turn
-from taciturn.kernel.questions import Point
 from taciturn.kernel.records import Spec
-from taciturn.problems import Problem
 from taciturn.typing import HostArray, Model
 
 
@@ -29,7 +27,7 @@ class _Public(NamedTuple):
     average: Model
 
 
-class NoisyGradient(AnswerMessages):
+class NoisyGradient(ServerMethod):
     """Proximal gradient descent on noised gradients, with momentum and tail averaging.
 
     With answers g_i at the public query y, step size eta, momentum beta and averaging weight a:
@@ -66,7 +64,6 @@ class NoisyGradient(AnswerMessages):
     observer sees mean_i(g_i), in which the noises of honest agents add up.
     """
 
-    problem: Problem
     radius: float | None = eqx.field(static=True, default=None)
     averaged: float = eqx.field(static=True, default=0.5)
 
@@ -97,17 +94,13 @@ class NoisyGradient(AnswerMessages):
         }
 
     @override
-    def ask(self, state: Model, inbox: _Public, turn: Turn) -> Point:
-        return Point(inbox.query)
-
-    @override
     def first_public(self, template: Model) -> _Public:
         return _Public(template, template, template)
 
     @override
-    def combine(self, public: _Public, mean_message: Model, turn: Turn) -> _Public:
+    def step(self, public: _Public, gradient: Model, turn: Turn) -> _Public:
         step = turn.values["step_size"]
-        iterate = self.problem.prox(public.query - step * mean_message, step)
+        iterate = self.problem.prox(public.query - step * gradient, step)
         query = iterate + turn.values["momentum"] * (iterate - public.iterate)
         average = public.average + turn.values["averaging"] * (iterate - public.average)
         return _Public(query, iterate, average)

@@ -137,7 +137,10 @@ def check_traces(program: Program, spec: Spec) -> None:
             first = first or error
         else:
             return
-    name, reason = type(program.algorithm).__name__, str(first).strip().split("\n", 1)[0]
+    # of JAX a first line that ends in a colon says that types differ, and the second which
+    name, (reason, *more) = type(program.algorithm).__name__, str(first).strip().split("\n")
+    if reason.endswith(":"):
+        reason += f" {next(filter(None, more), '').strip(' *;')}"
     raise InputError(
         f"{name} cannot be run with these questions ({type(first).__name__}: {reason}); nothing "
         "was charged. Mend the method, or ask the questions that it is for"

@@ -43,7 +43,7 @@ from taciturn.estimators.records import (
 from taciturn.estimators.validation import RowsLike, column_names
 from taciturn.features import FeatureMap, feature_map_named, usage
 from taciturn.kernel.questions import name_of_class
-from taciturn.problems import Named
+from taciturn.problems import Loss, Named
 from taciturn.training import (
     Division,
     Request,
@@ -110,7 +110,13 @@ def _fit_warnings(
         yield PrivacyWarning, text
 
 
-# not typing.Self: the run-time type checker sees the function without its class
+def _named(loss: str | type[Loss]) -> Named:
+    if isinstance(loss, str):
+        return Named.parse("loss", loss)
+    return Named(name=name_of_class(register(loss)), numbers=())
+
+
+# not typing.Self: a checker at run time sees a function, and not the class around it
 EstimatorT = TypeVar("EstimatorT", bound="PrivateLinearModel")
 
 
@@ -151,7 +157,10 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         and the most agents that hold rows of one. Public.
     algorithm, rounds, options
         The method, by its name in `taciturn.algorithms.METHODS` or a class of your own; its number
-        of rounds, and its further options by name.
+        of rounds, and further options of it by name.
+    loss
+        A loss in place of the estimator's: its name in `taciturn.problems.LOSSES` with its numbers,
+        as in "hinge:0.5", or a class of your own.
     sampling_rate, batches, rho, local_updates
         Options of the algorithms that have them; None for the default. Batches are "poisson", or
         "fixed": of one size, without replacement, under replace_one only, with two to three times
@@ -224,6 +233,7 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
     agents_per_person: int = 1
     algorithm: str | type[Algorithm] = default_of("algorithm")
     rounds: int = 200
+    loss: str | type[Loss] | None = None
     sampling_rate: float | None = None
     batches: str | None = None
     rho: float | None = None
@@ -433,7 +443,7 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         return Request(
             **{name: getattr(self, name) for name in same},
             algorithm=method if isinstance(method, str) else name_of_class(register(method)),
-            loss=targets.loss,
+            loss=targets.loss if self.loss is None else _named(self.loss),
             regulariser=Named(name="l2", numbers=(checks.not_negative("l2", self.l2),)),
             options={k: v for k, v in self._options().items() if v is not None},
             class_weight=self._class_weight(targets),

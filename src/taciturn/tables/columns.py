@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
-from typing import Any, Literal, TypeAlias, get_args
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, get_args
 
 import numpy as np
 from jaxtyping import Float
@@ -17,7 +19,29 @@ from taciturn.errors import InputError
 from taciturn.tables.form import check_date_pattern, toml_number
 from taciturn.typing import HostArray, Interval
 
+T = TypeVar("T")
 Scale: TypeAlias = Literal["linear", "log"]
+
+
+class Curve(NamedTuple):
+    """An increasing function s, of arrays and of one number, and its inverse."""
+
+    of_array: Callable[[HostArray], HostArray]
+    of_number: Callable[[float], float]
+    inverse: Callable[[float], float]
+
+
+def _identity(number: T) -> T:
+    return number
+
+
+_LINEAR = Curve(_identity, _identity, _identity)
+_LOG = Curve(np.log, math.log, math.exp)
+_LOG_FROM_0 = Curve(np.log1p, math.log1p, math.expm1)
+# from the least value of a column to the function of its scale
+_CURVES: Mapping[Scale, Callable[[float], Curve]] = MappingProxyType(
+    {"linear": lambda _: _LINEAR, "log": lambda least: _LOG if least > 0 else _LOG_FROM_0}
+)
 UNIFORM: Literal["uniform"] = "uniform"
 INDICATOR, FILL = "indicator", "fill"  # treatments of missing cells
 LEAVE_OUT = "leave out"  # of a target: the row enters no answer
@@ -91,12 +115,13 @@ class Numeric:
         self._check_coding()
 
     def _check_coding(self) -> None:
-        if self.scale == "log" and self.date is not None:
-            raise InputError('scale is "log" and date is given; dates count as days: leave one out')
-        if self.scale == "log" and self.minimum < 0:
+        stated = f'scale is "{self.scale}" and'
+        if self.scale != "linear" and self.date is not None:
+            raise InputError(f"{stated} date is given; dates count as days: leave one out")
+        if self.scale != "linear" and self.minimum < 0:
             raise InputError(
-                f'scale is "log" and min is {self.minimum:g}; numbers below 0 have no logarithm, '
-                "so give a min of 0 or more, or leave scale out"
+                f"{stated} min is {self.minimum:g}; numbers below 0 have no place on it, so give a "
+                "min of 0 or more, or leave scale out"
             )
         if isinstance(self.bins, int) and not 2 <= self.bins <= MOST_BINS:
             raise InputError(
@@ -120,7 +145,7 @@ class Numeric:
         if not isinstance(date, str | None):
             raise InputError('date must be text in quotes, as in "%Y-%m-%d"')
         if scale not in get_args(Scale):
-            raise InputError('scale must be "linear" or "log"')
+            raise InputError(f"scale must be {' or '.join(map(json.dumps, get_args(Scale)))}")
         number = partial(toml_number, dated=date is not None)
         if isinstance(bins, list):
             bins = tuple(number(edge, "edges in bins must be numbers") for edge in bins)
@@ -165,10 +190,9 @@ class Numeric:
     @property
     def middle(self) -> float:
         """The middle of the range on its scale, in the units of the column."""
-        if self.scale == "linear":
-            return self.minimum + self.width / 2
         low, high = self.ends
-        return min(max(self._off_scale(low + (high - low) / 2), self.minimum), self.maximum)
+        found = self.curve.inverse(low + (high - low) / 2)
+        return min(max(found, self.minimum), self.maximum)
 
     @property
     def filled(self) -> float:
@@ -181,26 +205,20 @@ class Numeric:
         """The width of the range, in the units of the column."""
         return self.maximum - self.minimum
 
+    @property
+    def curve(self) -> Curve:
+        """The function s of the column's scale."""
+        return _CURVES[self.scale](self.minimum)
+
     def on_scale(self, numbers: Float[HostArray, "N"]) -> Float[HostArray, "N"]:
         """Return s(x) of numbers inside the range: x, log x, or log(1 + x) if `minimum` is 0."""
-        if self.scale == "linear":
-            return numbers
-        low, high = self.ends
-        found: HostArray = np.log(numbers) if self.minimum > 0 else np.log1p(numbers)
-        return np.clip(found, low, high)
+        # an array may be rounded otherwise than a number
+        return np.clip(self.curve.of_array(numbers), *self.ends)
 
     @property
     def ends(self) -> tuple[float, float]:
         """s(a) and s(b), the two ends of the range on its scale."""
-        if self.scale == "linear":
-            return self.minimum, self.maximum
-        log = math.log if self.minimum > 0 else math.log1p
-        return log(self.minimum), log(self.maximum)
-
-    def _off_scale(self, position: float) -> float:
-        if self.scale == "linear":
-            return position
-        return math.exp(position) if self.minimum > 0 else math.expm1(position)
+        return self.curve.of_number(self.minimum), self.curve.of_number(self.maximum)
 
     @property
     def edges_on_scale(self) -> tuple[float, ...]:
@@ -216,7 +234,7 @@ class Numeric:
         """The inner edges in the units of the column: 10 and 100 of 3 log bins from 1 to 1000."""
         if isinstance(self.bins, tuple):
             return self.bins
-        return tuple(float(f"{self._off_scale(edge):.12g}") for edge in self.edges_on_scale)
+        return tuple(float(f"{self.curve.inverse(edge):.12g}") for edge in self.edges_on_scale)
 
     def zero_and_unit(self, interval: Interval) -> tuple[float, float]:
         """Return (c, h): a number x in the range [a, b] is encoded as (s(x) - c) / h.

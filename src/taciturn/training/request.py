@@ -228,8 +228,9 @@ class Request:
         bool, group=MODEL, default=False, shown="where its noise is small",
     )  # fmt: skip
     loss: Named | None = option(
-        f"{usage(LOSSES)}.", str, group=MODEL, default=None, shown="from the target"
-    )
+        f"{usage(LOSSES)}. Or your own: module:Class.",
+        str, group=MODEL, default=None, shown="by the target",
+    )  # fmt: skip
     class_weight: Mapping[str, float] | None = option(
         "LABEL=WEIGHT: public weight of a class, in (0, 1]; may be repeated.",
         list[str], group=MODEL, default=None, shown="1",
