@@ -179,7 +179,7 @@ def test_bounds_and_missing_columns_are_given_by_name_in_any_order():
     np.testing.assert_array_equal(model.fit(frame, y).coef_, same.fit(frame.to_numpy(), y).coef_)
     with pytest.raises(InputError, match="X has missing cells in 'age', which"):
         model.predict(frame.assign(age=np.nan))
-    with pytest.raises(InputError, match="missing names 'levle', which X does not have; its col"):
+    with pytest.raises(InputError, match="missing names 'levle', which X does not have as"):
         model.set_params(missing=["levle"]).fit(frame, y)
 
 

@@ -166,7 +166,8 @@ def _by_name(bounds: Mapping[Any, Any], names: Sequence[str] | None) -> tuple[li
     assert names is not None
     silent = [name for name in names if name not in bounds]
     if silent:
-        raise InputError(f"bounds lacks {_listed(silent)}; give (min, max) for every column of X")
+        named = _listed(silent) if bounds else "all columns"
+        raise InputError(f"bounds lacks {named}; give (min, max) for every column of X")
     for name, ends in bounds.items():
         if np.shape(ends) != (2,):
             raise InputError(f"bounds of column {name!r} must be a pair (min, max) of numbers")
@@ -180,11 +181,8 @@ def _check_named(setting: str, given: Iterable[Any], names: Sequence[Any] | None
             f'with set_output(transform="pandas"), or {setting} without names'
         )
     unknown = [name for name in given if name not in names]
-    if unknown:
-        raise InputError(
-            f"{setting} names {_listed(unknown)}, which X does not have; its columns are "
-            f"{_listed(names)}"
-        )
+    if unknown:  # without a header in its file, a data frame is named by a record
+        raise InputError(f"{setting} names {_listed(unknown)}, which X does not have as columns")
 
 
 def _listed(names: Sequence[Any]) -> str:
