@@ -528,10 +528,10 @@ def test_what_an_editor_of_the_file_alone_appends_is_believed_if_it_follows(acco
     """The limit that `docs/explanation/accounts.md` states: digests have no key."""
     run_on(account)
     with connected(account.file) as connection, locked(connection):
-        larger = dataclasses.asdict(Guarantee(50.0, 1e-5))
+        larger = dataclasses.asdict(Guarantee(20.0, 1e-5))
         content = {"kind": "raised", "guarantee": larger}
         balances.record(connection, account.state().balance, content)
-    assert account.state().guarantee.epsilon == 50.0
+    assert account.state().guarantee.epsilon == 20.0
     assert "raised" in account.state().changes[0].what  # and it is shown
 
 

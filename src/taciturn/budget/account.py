@@ -170,7 +170,7 @@ class Account:
                 old = self._checked(connection)
                 if old.caps.divergence > 0 and guarantee.order is None and guarantee.curves > 0:
                     guarantee = dataclasses.replace(guarantee, order=old.caps.order)
-                _check_larger(old, guarantee)
+                balances.check_larger(old, guarantee)
                 content = {"kind": "raised", "guarantee": dataclasses.asdict(guarantee)}
                 record(connection, old.balance, content)
             state = self._checked(connection)
@@ -326,27 +326,6 @@ def _without_the_old(connection: sqlite3.Connection, balance: Balance) -> Balanc
         if now - datetime.fromisoformat(waiting["when"]) > _PATIENCE:
             balance = record(connection, balance, {"kind": "returned", "run": run})
     return balance
-
-
-def _check_larger(state: State, guarantee: Guarantee) -> None:
-    before = state.guarantee
-    if guarantee.epsilon < before.epsilon or guarantee.delta < before.delta:
-        raise AccountError(
-            f"account {state.name!r} has epsilon {before.epsilon:g} at delta {before.delta:g}; the "
-            "guarantee of answers already given cannot become smaller, so give larger ones"
-        )
-    old, new = state.caps, caps_of(guarantee)
-    if old.divergence > 0 and new.order != old.order:
-        raise AccountError(
-            f"divergences are added up at the order {old.order} in account {state.name!r}, and the "
-            f"order was fixed when it was opened; leave --order out"
-        )
-    if new.squares < old.squares or new.divergence < old.divergence or new.values < old.values:
-        raise AccountError(
-            "a cap would become smaller, and runs were chosen while it was larger: that on numbers "
-            "falls as epsilon grows beyond some 20, and rises with delta; give a larger delta too, "
-            "another epsilon, or change the share of the curves by less"
-        )
 
 
 @dataclass(eq=False)
