@@ -29,6 +29,7 @@ from taciturn_federation.keys import (
     nkey_bytes,
     public_key,
     public_text,
+    read_alike,
     sign_labelled,
 )
 
@@ -148,9 +149,8 @@ class SignedProposal(Document):
 
     def check_agreed(self, code: str | None) -> None:
         """Raise `InputError` unless an owner confirms that the others have this proposal, too."""
-        given = "".join(one for one in code or "" if one.isalnum()).lower()
-        if given != self.digest[:40]:
-            what = "is another proposal's" if given else "is not given"
+        if not read_alike(code, self.code):
+            what = "is another proposal's" if code else "is not given"
             raise InputError(
                 f"the code that the owners agreed on {what}: under the observer sum a coordinator "
                 "who stands in for the other sites could read this one's answers; compare the code "
