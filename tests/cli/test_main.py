@@ -21,6 +21,7 @@ from conftest import just_below
 from taciturn.algorithms import METHODS
 from taciturn.cli import console
 from taciturn.cli.console import bar
+from taciturn.cli.main import BAD_INPUT, BROKEN_LAW, INTERRUPTED
 from taciturn.training import training
 
 PRIVATE = ["--epsilon", "1", "--delta", "1e-5"]
@@ -147,6 +148,9 @@ def test_a_broken_law_of_privacy_has_its_own_exit_code(taciturn_, tmp_path, monk
     done = taciturn_(*TRAIN, "--json", "--out", tmp_path / "out")
     assert done == (3, "", "taciturn: error: the ledgers differ\n")
     assert list(tmp_path.iterdir()) == []
+    page = Path(__file__).parents[2] / "docs" / "reference" / "commands.md"
+    for code in (BAD_INPUT, BROKEN_LAW, INTERRUPTED):
+        assert f" {code} (" in page.read_text().replace("\n", " ")
 
 
 def test_an_interrupt_leaves_no_partial_report(taciturn_, tmp_path, monkeypatch):
