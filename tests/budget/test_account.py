@@ -62,6 +62,18 @@ def run_on(account, mu=0.1, count=1):
         reservation.close(released=True)
 
 
+def test_a_run_that_was_closed_as_failed_elsewhere_is_not_released(account):
+    """As where Ctrl-C abandons the thread that runs it, which may be about to end."""
+    one = account.reserve(charge(), PURPOSE)
+    one.use(one.charge)
+    account.reopened(one.run).close(released=False)
+    with pytest.raises(AccountError, match="'failed'"):
+        one.close(released=True)
+    state = account.state()
+    assert [run.status for run in state.charged] == ["failed"]
+    assert state.total.squares > 0
+
+
 def uses(account):
     """Whatever reads an account, or charges it."""
     return account.state, lambda: account.reserve(charge(), PURPOSE)

@@ -399,7 +399,8 @@ class Reservation:
         """Write how the run ended, and return the balance; the charge stays.
 
         No effect if it was closed before. If the entry cannot be written, the account shows the run
-        as opened: the entry only informs, since the charge is on disk.
+        as opened: the entry only informs, since the charge is on disk. Raises `AccountError` if
+        another thread or process closed the run, which may then not be released.
 
         `answered`: the events that happened, of a run that others ended early; None for all of
         them.
@@ -409,16 +410,21 @@ class Reservation:
         answers and public facts, as every choice of a filter's adversary does. By giving `answered`
         the caller states that it does.
         """
-        with self._held, suppress(InputError):
-            if not self._closed:
-                self._closed = True
-                content: dict[str, Any] = {"result": "released" if released else "failed"}
+        if self._closed:
+            return self.state
+        self._closed = True
+        content: dict[str, Any] = {"result": "released" if released else "failed"}
+        with self._held:
+            try:
                 if answered is not None:
                     named = dataclasses.replace(answered, partition=self.charge.partition)
                     share = share_of(self.state.terms, self.state.caps.order, named)
                     content["charge"] = named.to_dict()
                     content["share"], content["instead_of"] = share.to_dict(), self.share.to_dict()
                 self._add({"kind": "closed", **content}, status="opened")
+            except InputError as error:
+                if released and isinstance(error, AccountError):
+                    raise
         return self.state
 
     def _add(self, content: Mapping[str, Any], *, status: str) -> None:
