@@ -83,12 +83,15 @@ def failed_if_interrupted(account: Account | None) -> Iterator[None]:
 
     **Guarantee.** Their charge stays. A run that is closed here is not released by its thread.
     """
-    before = set() if account is None else {run.run for run in account.state().runs}
+    if account is None:
+        yield
+        return
+    before = {run.run for run in account.state().runs}
     try:
         yield
     except KeyboardInterrupt:
         with suppress(InputError):  # else they are shown as opened
-            for run in () if account is None else account.state().runs:
+            for run in account.state().runs:
                 if (run.process, run.status) == (os.getpid(), "opened") and run.run not in before:
                     account.reopened(run.run).close(released=False)
         raise

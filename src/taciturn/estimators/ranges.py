@@ -206,19 +206,14 @@ def missing_in(
     if missing is None:
         return (), ()
     given = dict.fromkeys(range(columns), missing) if isinstance(missing, str) else missing
-    if isinstance(given, list | tuple | np.ndarray):
-        given = dict.fromkeys(given, INDICATOR)
     if not isinstance(given, Mapping):
         raise InputError(
-            f'missing is {missing!r}; it must be "{INDICATOR}", "{FILL}", a list of columns, or a '
+            f'missing is {missing!r}; it must be "{INDICATOR}" or "{FILL}" for all columns, or a '
             "mapping from columns to these words"
         )
     wrong = [word for word in given.values() if word not in (INDICATOR, FILL)]
     if wrong:
-        raise InputError(
-            f'missing is {wrong[0]!r}; write "{INDICATOR}" or "{FILL}", or a list of columns in '
-            "brackets"
-        )
+        raise InputError(f'missing is {wrong[0]!r}; write "{INDICATOR}" or "{FILL}"')
     places: dict[Any, int] = {name: place for place, name in enumerate(names or ())}
     known = places | {place: place for place in range(columns)}
     nameless = names is None and any(isinstance(name, str) for name in given)
