@@ -62,6 +62,18 @@ def run_on(account, mu=0.1, count=1):
         reservation.close(released=True)
 
 
+def test_a_run_that_was_closed_as_failed_elsewhere_is_not_released(account):
+    """As where Ctrl-C abandons the thread that runs it, which may be about to end."""
+    one = account.reserve(charge(), PURPOSE)
+    one.use(one.charge)
+    account.reopened(one.run).close(released=False)
+    with pytest.raises(AccountError, match="'failed'"):
+        one.close(released=True)
+    state = account.state()
+    assert [run.status for run in state.charged] == ["failed"]
+    assert state.total.squares > 0
+
+
 def uses(account):
     """Whatever reads an account, or charges it."""
     return account.state, lambda: account.reserve(charge(), PURPOSE)
@@ -529,10 +541,10 @@ def test_what_an_editor_of_the_file_alone_appends_is_believed_if_it_follows(acco
     """The limit that `docs/explanation/accounts.md` states: digests have no key."""
     run_on(account)
     with connected(account.file) as connection, locked(connection):
-        larger = dataclasses.asdict(Guarantee(50.0, 1e-5))
+        larger = dataclasses.asdict(Guarantee(20.0, 1e-5))
         content = {"kind": "raised", "guarantee": larger}
         balances.record(connection, account.state().balance, content)
-    assert account.state().guarantee.epsilon == 50.0
+    assert account.state().guarantee.epsilon == 20.0
     assert "raised" in account.state().changes[0].what  # and it is shown
 
 

@@ -138,7 +138,7 @@ def test_a_process_adds_up_each_entry_once_and_sees_an_early_one_that_was_edited
 
 def test_threads_that_read_accounts_at_once_do_not_stop_one_another(monkeypatch):
     monkeypatch.setattr(balances, "_KNOWN", {})
-    given = {"kind": "account", "id": "1", "salt": "", "terms": {}}
+    given = {"kind": "account", "id": "1", "salt": "", "terms": {**vars(AccountTerms())}}
     given["guarantee"] = dataclasses.asdict(Guarantee(1.0, 1e-6))
     opened = [balances.opening_content({**given, "name": str(k)}) for k in range(100)]
     first = [store.following(None, content) for content in opened]

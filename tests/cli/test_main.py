@@ -19,8 +19,10 @@ import taciturn.audit
 import taciturn.errors
 from conftest import just_below
 from taciturn.algorithms import METHODS
+from taciturn.budget import AccountTerms, Guarantee, open_account
 from taciturn.cli import console
 from taciturn.cli.console import bar
+from taciturn.cli.main import BAD_INPUT, BROKEN_LAW, INTERRUPTED
 from taciturn.training import training
 
 PRIVATE = ["--epsilon", "1", "--delta", "1e-5"]
@@ -147,6 +149,9 @@ def test_a_broken_law_of_privacy_has_its_own_exit_code(taciturn_, tmp_path, monk
     done = taciturn_(*TRAIN, "--json", "--out", tmp_path / "out")
     assert done == (3, "", "taciturn: error: the ledgers differ\n")
     assert list(tmp_path.iterdir()) == []
+    page = Path(__file__).parents[2] / "docs" / "reference" / "commands.md"
+    for code in (BAD_INPUT, BROKEN_LAW, INTERRUPTED):
+        assert f" {code} (" in page.read_text().replace("\n", " ")
 
 
 def test_an_interrupt_leaves_no_partial_report(taciturn_, tmp_path, monkeypatch):
@@ -164,7 +169,8 @@ def test_an_interrupt_leaves_no_partial_report(taciturn_, tmp_path, monkeypatch)
 
 
 @pytest.mark.slow
-def test_a_signal_ends_a_computation_that_does_not_listen(tmp_path):
+def test_a_signal_ends_a_computation_that_does_not_listen(tmp_path, monkeypatch):
+    monkeypatch.setenv("TACITURN_STATE_DIR", str(tmp_path / "state"))
     program = (
         "import signal, threading\n"
         # whoever runs the tests in the background has them ignore the signal
@@ -174,10 +180,12 @@ def test_a_signal_ends_a_computation_that_does_not_listen(tmp_path):
         "def deaf(*_, **__):\n"
         "    print('busy', flush=True)\n"
         "    threading.Event().wait()\n"
-        "training.train = deaf\n"
+        "training.run = deaf\n"
         "raise SystemExit(main())\n"
     )
+    account = open_account("one", Guarantee(9.0, 1e-4), AccountTerms(), folder=tmp_path)
     command = [sys.executable, "-c", program, *TRAIN, "--json", "--out", str(tmp_path / "out")]
+    command += ["--account", "one", "--accounts", str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout.readline() == b"busy\n"
         began = time.monotonic()
@@ -187,9 +195,13 @@ def test_a_signal_ends_a_computation_that_does_not_listen(tmp_path):
         finally:
             process.kill()
     assert process.returncode == 130
-    assert err == b"taciturn: interrupted; each file of a report is complete or absent\n"
+    told = b"taciturn: interrupted; every file of a report is there whole or not at all\n"
+    assert err.endswith(told)
     assert time.monotonic() - began < 10
-    assert list(tmp_path.iterdir()) == []
+    assert not (tmp_path / "out").exists()
+    state = account.state()
+    assert [run.status for run in state.charged] == ["failed"]
+    assert state.total.squares > 0  # the charge stays
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")

@@ -54,10 +54,14 @@ def test_a_site_is_admitted_only_if_its_owner_reads_the_same_fingerprint(joined)
     call, request = joined
     for answer in ("n\n", ""):  # no answer is no
         refused(call("study", "admit", "diabetes", "mercy.request", answer=answer), "not admitted")
+    words = ("study", "admit", "diabetes", "mercy.request", "--agreed")
+    for wrong in ("", request["invitation"], request["fingerprint"][:-1]):
+        refused(call(*words, wrong, answer="y\n"), "not admitted")
     code, said, shown = call("study", "admit", "diabetes", "mercy.request", answer="y\n")
     assert code == 0
     assert request["fingerprint"] in shown
     assert "mercy is site 0 of diabetes" in said
+    assert call(*words, request["fingerprint"].upper().replace(" ", "-"))[0] == 0  # once more
 
 
 def test_a_proposal_is_checked_by_the_site_for_itself_and_nothing_is_spent(joined, tmp_path):

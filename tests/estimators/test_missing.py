@@ -55,7 +55,9 @@ def labels(score):
 def test_without_noise_indicators_are_least_squares_on_the_middle_and_a_column_that_says_so():
     x, y = records()
     exact = {**PUBLIC, "epsilon": math.inf, "rounds": 20_000, "l2": 0.0}
-    model = PrivateLinearRegression(**exact, target_bounds=(-10, 20), missing=[1]).fit(x, y)
+    model = PrivateLinearRegression(**exact, target_bounds=(-10, 20), missing={1: "indicator"}).fit(
+        x, y
+    )
     holes = np.isnan(x[:, 1])
     middle = np.where(np.isnan(x), (LOW + HIGH) / 2, x)
     truth = np.column_stack([middle, holes, np.ones(len(x))])
@@ -135,15 +137,16 @@ def test_a_missing_cell_is_an_error_that_names_the_option_unless_it_is_asked_for
         model.fit(x, y)
     assert "mputer" not in str(caught.value)  # one that learns is no cure here
     with pytest.raises(InputError, match="X has missing cells in 1, which missing= does not"):
-        model.set_params(missing=[0]).fit(x, y)
-    model.set_params(missing=[1]).fit(x, y)
+        model.set_params(missing={0: "indicator"}).fit(x, y)
+    model.set_params(missing={1: "indicator"}).fit(x, y)
     with pytest.raises(InputError, match="X has missing cells in 0, 2, which"):
         model.predict(np.full((1, 3), np.nan))
     for wrong, words in (
         ({1: "mean"}, 'missing is \'mean\'; write "indicator" or "fill"'),
-        (3, 'missing is 3; it must be "indicator", "fill", a list of columns, or a'),
-        (["age"], "missing names columns, and X has no names"),
-        ([3], "missing names 3"),
+        (3, 'missing is 3; it must be "indicator" or "fill" for all columns, or a mapping'),
+        ([1], r"missing is \[1\]; it must be"),
+        ({"age": "fill"}, "missing names columns, and X has no names"),
+        ({3: "fill"}, "missing names 3"),
     ):
         with pytest.raises(InputError, match=words):
             model.set_params(missing=wrong).fit(x, y)
@@ -174,13 +177,15 @@ BY_NAME = {"share": (0, 1), "age": (20, 80), "level": (-1, 3)}
 
 def test_bounds_and_missing_columns_are_given_by_name_in_any_order():
     frame, y = named()
-    model = PrivateLogisticRegression(**{**NOISY, "bounds": BY_NAME}, missing=["level"])
-    same = PrivateLogisticRegression(**NOISY, missing=[1])
+    model = PrivateLogisticRegression(
+        **{**NOISY, "bounds": BY_NAME}, missing={"level": "indicator"}
+    )
+    same = PrivateLogisticRegression(**NOISY, missing={1: "indicator"})
     np.testing.assert_array_equal(model.fit(frame, y).coef_, same.fit(frame.to_numpy(), y).coef_)
     with pytest.raises(InputError, match="X has missing cells in 'age', which"):
         model.predict(frame.assign(age=np.nan))
-    with pytest.raises(InputError, match="missing names 'levle', which X does not have; its col"):
-        model.set_params(missing=["levle"]).fit(frame, y)
+    with pytest.raises(InputError, match="missing names 'levle', which X does not have as"):
+        model.set_params(missing={"levle": "indicator"}).fit(frame, y)
 
 
 @pytest.mark.parametrize(

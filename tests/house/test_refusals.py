@@ -168,6 +168,32 @@ def test_a_file_that_cannot_be_read_is_not_quoted(tmp_path, content):
     assert keeps_quiet(refusal(load_table, source, BOUNDS))
 
 
+@pytest.mark.parametrize("first", [f"{SECRET},b,no", f"{SECRET},{SECRET},no", "age,b,no"])
+def test_a_file_without_a_header_is_not_quoted(tmp_path, first):
+    """Its first record is where the names of columns should be."""
+    path = tmp_path / "t.csv"
+    path.write_text(f"{first}\n30,a,yes\n")
+    wanted, asked = ("the first line of a CSV file must be its header", tmp_path / "agents")
+    asked.mkdir()
+    (asked / "a.csv").write_text("age,town,ill\n30,a,yes\n")
+    (asked / "b.csv").write_bytes(path.read_bytes())
+    for work, *given in (
+        (load_table, Source(path=path, target="ill", bounds=None), BOUNDS),
+        (load_table, Source(path=asked, target="ill", bounds=None), BOUNDS),
+        (lambda: draft_from(read_table(path), "ill"),),
+    ):
+        said = refusal(work, *given)
+        assert keeps_quiet(said)
+        assert wanted in said
+
+
+def test_an_estimator_does_not_list_columns_that_the_bounds_do_not_name():
+    X = pd.DataFrame(rows(), columns=[SECRET, "1"])
+    for given in ({"age": (0, 1)}, {}):
+        model = PrivateLogisticRegression(**BUDGET | {"bounds": given}, classes=[0, 1])
+        assert keeps_quiet(refusal(model.fit, X, LABELS))
+
+
 DATED = Bounds(
     "public", "ill", Categories(("no", "yes"), fold_case=True, strip=True, missing=("-",)),
     {

@@ -143,7 +143,7 @@ def test_the_form_stands_in_the_bounds_file_and_options_go_before_it(tmp_path):
         (b"a,b\n", "no rows"),
         (b"a,b\n1,2\n3\n", "row 2 has 1 cells and the header 2"),
         (b"a,b\n1,2,3\n", "row 1 has 3 cells"),
-        (b"a,a\n1,2\n", "two columns called 'a'"),
+        (b"b,a,c,a\n1,2,3,4\n", "two columns of one name, the first of them column 2;"),
         (b'a,b\n1,"2\n', "not a valid CSV"),
         (b"a,b\n\xff,2\n", "not text in UTF-8.*--encoding cp1252"),
         (b"PK\x03\x04secret", "save its sheet as CSV or Parquet"),
@@ -179,7 +179,7 @@ def test_agents_come_by_name_with_the_columns_of_the_first(tmp_path):
     assert first.to_dict(orient="list") == {"x": ["3"], "y": ["4"]}
     assert second.to_dict(orient="list") == {"x": ["2"], "y": ["1"]}
     (tmp_path / "c.csv").write_text("x,z\n3,4\n")
-    with pytest.raises(InputError, match=r"c\.csv and a\.csv have different columns: 'y'"):
+    with pytest.raises(InputError, match=r"c\.csv and a\.csv have different columns"):
         read_tables(tmp_path)
 
 

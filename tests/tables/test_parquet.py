@@ -160,7 +160,7 @@ OTHER = {
             .append_column("age", pa.nulls(ROWS))
             .replace_schema_metadata()
         ),
-        "two columns called 'age'",
+        "two columns of one name",
     ),
     "a column more": (
         lambda: pa.Table.from_pandas(frame()).append_column("street", pa.nulls(ROWS)),

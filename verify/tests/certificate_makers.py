@@ -424,6 +424,29 @@ BROKEN = [
 ]  # fmt: skip
 
 
+def list_bare(bare):
+    """Yield what has no noise: a mu that is not stated, and a question that nobody moves."""
+    for name in ("mu", "per_agent_mu"):
+        yield f"no noise without {name}", change(bare, ("claim", name), None), "does not follow"
+    still = change(bare, (*ASKED, "coefficient"), 0.0)
+    still = change(still, (*ANSWERED, "sensitivity"), 0.0)
+    each = {"per_agent_epsilon": [0.0], "per_agent_mu": [0.0]}
+    still["claim"] |= {"epsilon": 0.0, "mu": 0.0, "attacker_tpr": 0.01, **each}
+    yield "no noise where nobody moves", still, "follows"
+
+
+def list_parts():
+    """Yield parts of one record each, and a choice, with a unit that is in all of them."""
+    answers, agent = [(1, [make_answer(6.0, 60.0)])], {"unit": "agent"}
+    legs = [make_leg([MEAN], answers, [(1, 1)], part=str(i), agents=[i]) for i in range(2)]
+    parts, person = make_gaussian(legs, [0.1, 0.1]), {"unit": "person", "rows_per_person": 1}
+    yield "two parts", parts, "follows"
+    for name, document in (("parts", parts), ("a choice", EXACT["choice"])):
+        for unit in (agent, {**person, "agents_per_person": 2}):
+            other = change(document, ("terms",), lambda terms, unit=unit: terms | unit)
+            yield f"{name} of one {unit['unit']}", other, "does not follow"
+
+
 def list_verdicts():
     """Yield a name, a document and the verdict on it."""
     mean, pair, bare, dealt = EXACT["mean"], EXACT["pair"], make_bare(), EXACT["dealt"]
@@ -458,6 +481,8 @@ def list_verdicts():
     )
     yield "no noise at a finite epsilon", change(bare, ("claim", "epsilon"), 1e300), refused
     yield "no noise of a finite mu", change(bare, ("claim", "mu"), 1.0), refused
+    yield from list_bare(bare)
+    yield from list_parts()
     yield "Laplace noise of mu", change(bare, ("legs", 0, "noise"), "laplace"), refused
     word = change(mean, ("legs", 0, "questions", 0), CLAIMED)
     yield "a word that is not said to be one", word, refused
@@ -467,6 +492,7 @@ def list_verdicts():
     yield "persons at agents under Laplace noise", persons, refused
     listed = change(EXACT["mixed legs"], ("claim", "per_agent_mu"), [0.5, 0.5])
     yield "mu of mixed legs", listed, refused
+    yield "mu of one agent", change(listed, ("claim", "per_agent_mu", 1), None), refused
     yield "another Laplace epsilon", claim(EXACT["laplace lattice"], 0.7), refused
     added, paths = EXACT["sum 0"], list_answers(EXACT["sum 0"])
     for path, step in zip(paths, (2**-36, 1 / 8, 1 / 8), strict=True):

@@ -29,6 +29,7 @@ from taciturn_federation.keys import (
     nkey_bytes,
     public_key,
     public_text,
+    read_alike,
     sign_labelled,
 )
 
@@ -147,10 +148,9 @@ class SignedProposal(Document):
         return "-".join(digits[at : at + 4] for at in range(0, 40, 4))
 
     def check_agreed(self, code: str | None) -> None:
-        """Raise `InputError` unless the owner confirms that the others hold the same proposal."""
-        given = "".join(one for one in code or "" if one.isalnum()).lower()
-        if given != self.digest[:40]:
-            what = "is another proposal's" if given else "is not given"
+        """Raise `InputError` unless an owner confirms that the others have this proposal, too."""
+        if not read_alike(code, self.code):
+            what = "is another proposal's" if code else "is not given"
             raise InputError(
                 f"the code that the owners agreed on {what}: under the observer sum a coordinator "
                 "who impersonates the other sites could read this one's answers; compare the code "

@@ -94,6 +94,12 @@ def fingerprint(content: bytes) -> str:
     return " ".join(digits[at : at + _DIGITS] for at in range(0, len(digits), _DIGITS))
 
 
+def read_alike(given: str | None, shown: str) -> bool:
+    """Whether digits that were read aloud are those shown, whatever stands between them."""
+    one, other = ("".join(filter(str.isalnum, text or "")).lower() for text in (given, shown))
+    return one == other
+
+
 def write_private(file: Path, content: bytes) -> None:
     """Write a new file that only its user can read; `InputError` if it is there, or cannot be."""
     try:

@@ -170,7 +170,7 @@ class Account:
                 old = self._checked(connection)
                 if old.caps.divergence > 0 and guarantee.order is None and guarantee.curves > 0:
                     guarantee = dataclasses.replace(guarantee, order=old.caps.order)
-                _check_larger(old, guarantee)
+                balances.check_larger(old, guarantee)
                 content = {"kind": "raised", "guarantee": dataclasses.asdict(guarantee)}
                 record(connection, old.balance, content)
             state = self._checked(connection)
@@ -329,27 +329,6 @@ def _without_the_old(connection: sqlite3.Connection, balance: Balance) -> Balanc
     return balance
 
 
-def _check_larger(state: State, guarantee: Guarantee) -> None:
-    before = state.guarantee
-    if guarantee.epsilon < before.epsilon or guarantee.delta < before.delta:
-        raise AccountError(
-            f"account {state.name!r} has epsilon {before.epsilon:g} at delta {before.delta:g}; the "
-            "guarantee of answers already given cannot become smaller, so give larger ones"
-        )
-    old, new = state.caps, caps_of(guarantee)
-    if old.divergence > 0 and new.order != old.order:
-        raise AccountError(
-            f"divergences are added up at the order {old.order} in account {state.name!r}, and the "
-            f"order was fixed when it was opened; leave --order out"
-        )
-    if new.squares < old.squares or new.divergence < old.divergence or new.values < old.values:
-        raise AccountError(
-            "a cap would become smaller, and runs were chosen while it was larger: that on numbers "
-            "falls as epsilon grows beyond some 20, and rises with delta; give a larger delta too, "
-            "another epsilon, or change the share of the curves by less"
-        )
-
-
 @dataclass(eq=False)
 class Reservation:
     """A reserved charge, valid for one run of the process that made it.
@@ -420,8 +399,9 @@ class Reservation:
     def close(self, *, released: bool, answered: Charge | None = None) -> Balance:
         """Record the outcome of the run and return the balance; the charge stays.
 
-        No effect if already closed. If the entry cannot be written, the account shows the run as
-        opened: the entry is informative only, since the charge is on disk.
+        No effect if it was closed before. If the entry cannot be written, the account shows the run
+        as opened: the entry only informs, since the charge is on disk. Raises `AccountError` if
+        another thread or process closed the run, which may then not be released.
 
         `answered`: the events that occurred in a run that others ended early; None for all events.
 
@@ -430,16 +410,21 @@ class Reservation:
         answers and public facts, like every choice of a filter's adversary. By passing `answered`
         the caller asserts this.
         """
-        with self._held, suppress(InputError):
-            if not self._closed:
-                self._closed = True
-                content: dict[str, Any] = {"result": "released" if released else "failed"}
+        if self._closed:
+            return self.state
+        self._closed = True
+        content: dict[str, Any] = {"result": "released" if released else "failed"}
+        with self._held:
+            try:
                 if answered is not None:
                     named = dataclasses.replace(answered, partition=self.charge.partition)
                     share = share_of(self.state.terms, self.state.caps.order, named)
                     content["charge"] = named.to_dict()
                     content["share"], content["instead_of"] = share.to_dict(), self.share.to_dict()
                 self._add({"kind": "closed", **content}, status="opened")
+            except InputError as error:
+                if released and isinstance(error, AccountError):
+                    raise
         return self.state
 
     def _add(self, content: Mapping[str, Any], *, status: str) -> None:

@@ -29,7 +29,7 @@ from taciturn.budget.charge import (
     largest_cost,
     share_of,
 )
-from taciturn.budget.store import Entry, add
+from taciturn.budget.store import Entry, add, canonical
 from taciturn.errors import AccountError, InputError
 from taciturn.kernel.privacy import epsilon_of
 
@@ -297,15 +297,18 @@ def _replay(entries: Sequence[Entry], known: State | None) -> State:
         balance, entries = known.balance, entries[known.last.number :]
         runs, changes = {run.run: run for run in known.runs}, list(known.changes)
     for after in _follow(balance, entries):
-        balance = after
+        before, balance = balance, after
         entry, content = balance.last, balance.last.content
+        run = None
         if content["kind"] in _BEFORE:
             run = _run_after(runs.get(content["run"]), entry)
             if "share" in content:
                 _check_share(balance, run)
             runs[run.run] = run
         elif entry.number > 1:
+            check_larger(before, balance.guarantee)
             changes.append(Change(entry.number, content["when"], _change_text(balance)))
+        _check_form(content, run, balance)
     return State(**vars(balance), runs=tuple(runs.values()), changes=tuple(changes))
 
 
@@ -317,6 +320,36 @@ _BEFORE: Mapping[str, tuple[str | None, ...]] = MappingProxyType({
     "closed": ("opened",),
     "files": ("reserved", "opened"),
 })  # fmt: skip
+
+
+# the fields of an entry, besides those of every entry
+_FIELDS: Mapping[str, tuple[str, ...]] = MappingProxyType({
+    "account": ("format version id name salt guarantee terms",),
+    "reserved": ("run charge share purpose process", "run charge share purpose process table"),
+    "opened": ("run",),
+    "returned": ("run",),
+    "closed": ("run result", "run result charge share instead_of"),
+    "files": ("run digests",),
+    "raised": ("guarantee",),
+    "accepted": ("why",),
+})  # fmt: skip
+_PARTS = frozenset(["balance", "guarantee", "terms", "charge", "share", "instead_of", "purpose"])
+_TYPES = MappingProxyType({"version": int, "process": int, "digests": list})
+
+
+def _check_form(content: Mapping[str, Any], run: ChargedRun | None, balance: Balance) -> None:
+    """Raise `ValueError` unless an entry has the fields and types that this version writes."""
+    known = [{"kind", "when", "balance", *names.split()} for names in _FIELDS[content["kind"]]]
+    parts: dict[str, Any] = {"guarantee": dataclasses.asdict(balance.guarantee)}
+    parts["terms"] = dataclasses.asdict(balance.terms)
+    if run is not None and "share" in content:
+        parts |= {"charge": run.charge.to_dict(), "share": run.share.to_dict()}
+    if (
+        set(content) not in known
+        or any(type(content[n]) is not _TYPES.get(n, str) for n in content.keys() - _PARTS)
+        or any(canonical(content[n]) != canonical(parts[n]) for n in content.keys() & parts)
+    ):
+        raise ValueError("an entry is not written as this version writes it")
 
 
 def _run_after(run: ChargedRun | None, entry: Entry) -> ChargedRun:
@@ -335,35 +368,39 @@ def _run_after(run: ChargedRun | None, entry: Entry) -> ChargedRun:
             when=content["when"],
             purpose=Purpose.from_dict(content["purpose"]),
             charge=Charge.from_dict(content["charge"]),
-            process=int(content["process"]),
+            process=content["process"],
             share=Share.from_dict(content["share"]),
         )
     if kind == "files":
         return dataclasses.replace(run, files=tuple(content["digests"]))
     if kind != "closed":
         return dataclasses.replace(run, status=kind)
+    if content["result"] not in ("released", "failed"):
+        raise ValueError("a run ended in a way that is not known")
     run = dataclasses.replace(run, status=content["result"])
     if "share" not in content:
         return run
-    # the run ended early: it is charged for the answers given
-    if Share.from_dict(content["instead_of"]) != run.share:
+    # others ended the run early: it is charged for the answers given
+    if content["instead_of"] != run.share.to_dict():
         raise ValueError("another share was taken back than the one that was reserved")
     charge, share = Charge.from_dict(content["charge"]), Share.from_dict(content["share"])
     return dataclasses.replace(run, charge=charge, share=share)
 
 
 def _check_share(balance: Balance, run: ChargedRun) -> None:
-    """Raise `InputError` unless a run's share matches its events, up to rounding."""
+    """Raise `InputError` unless a run's share is that of its events and fits, up to rounding."""
+    _check_lattice(balance.caps, run.charge)
     right, share = share_of(balance.terms, balance.caps.order, run.charge), run.share
     like = len(right.costs) == len(share.costs) and all(
         math.isclose(a.squares, b.squares, rel_tol=_ROUNDING)
         and math.isclose(a.divergence, b.divergence, rel_tol=_ROUNDING)
         for a, b in zip(right.costs, share.costs, strict=True)
     )
+    like = like and _within(balance.total, balance.caps, 1 + _ROUNDING)
     if not like or (right.values, right.partition) != (share.values, share.partition):
         raise InputError(
-            f"account {balance.name!r} holds a run whose cost is not that of its events; put the "
-            "right file back, or use the version of taciturn that wrote it"
+            f"account {balance.name!r} holds a run whose cost is not that of its events, or does "
+            "not fit; put the right file back, or use the version of taciturn that wrote it"
         )
 
 
@@ -380,6 +417,28 @@ def _change_text(balance: Balance) -> str:
                 f"account {balance.name!r} holds an entry of the kind {kind!r}, which a later "
                 "version of taciturn wrote; use that version"
             )
+
+
+def check_larger(state: Balance, guarantee: Guarantee) -> None:
+    """Raise `AccountError` unless a guarantee may replace that of an account."""
+    before = state.guarantee
+    if guarantee.epsilon < before.epsilon or guarantee.delta < before.delta:
+        raise AccountError(
+            f"account {state.name!r} has epsilon {before.epsilon:g} at delta {before.delta:g}; the "
+            "guarantee of answers already given cannot become smaller, so give larger ones"
+        )
+    old, new = state.caps, caps_of(guarantee)
+    if old.divergence > 0 and new.order != old.order:
+        raise AccountError(
+            f"divergences are added up at the order {old.order} in account {state.name!r}, and the "
+            f"order was fixed when it was opened; leave --order out"
+        )
+    if new.squares < old.squares or new.divergence < old.divergence or new.values < old.values:
+        raise AccountError(
+            "a cap would become smaller, and runs were chosen while it was larger: that on numbers "
+            "falls as epsilon grows beyond some 20, and rises with delta; give a larger delta too, "
+            "another epsilon, or change the share of the curves by less"
+        )
 
 
 def salted(salt: str, content: bytes) -> str:
@@ -442,19 +501,28 @@ def check_fits(state: Balance, charge: Charge, purpose: Purpose) -> None:
     assume, or on none, is refused.
     """
     caps = state.caps
+    _check_lattice(caps, charge)
+    cost = largest_cost(state.terms, caps.order, charge)
+    if math.isfinite(cost.squares + cost.divergence):
+        total = state.sums.plus(share_of(state.terms, caps.order, charge)).total
+        if _within(total, caps):
+            return
+    raise AccountError(_refusal(state, cost, charge.values, purpose))
+
+
+def _within(total: Total, caps: Caps, factor: float = 1.0) -> bool:
+    """Whether no sum is above its cap times a factor."""
+    names = ("squares", "divergence", "values")
+    return all(getattr(total, name) <= factor * getattr(caps, name) for name in names)
+
+
+def _check_lattice(caps: Caps, charge: Charge) -> None:
     if not charge.least_scale >= caps.least_scale:
         raise AccountError(
             f"the noise of this run is not on a lattice of at least {caps.least_scale:g} steps to "
             "its scale, which the account assumes; use Gaussian or Laplace noise that is added to "
             "the answer"
         )
-    cost = largest_cost(state.terms, caps.order, charge)
-    if math.isfinite(cost.squares + cost.divergence):
-        total = state.sums.plus(share_of(state.terms, caps.order, charge)).total
-        within = total.squares <= caps.squares and total.divergence <= caps.divergence
-        if within and total.values <= caps.values:
-            return
-    raise AccountError(_refusal(state, cost, charge.values, purpose))
 
 
 def _refusal(state: Balance, cost: Total, values: int, purpose: Purpose) -> str:

@@ -80,8 +80,8 @@ class Charge:
         for events in {*self.messages, *(self.summed or ())}:
             for _, count in events:
                 checks.at_least("the count of an event", count, 1)
-        checks.at_least("values", self.values, 0)
-        checks.at_least("colluders", self.colluders, 0)
+        for name in ("values", "colluders"):
+            object.__setattr__(self, name, checks.at_least(name, getattr(self, name), 0))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the charge as JSON-safe values; equal lists of events are written once."""
@@ -89,7 +89,7 @@ class Charge:
             **vars(self),
             "messages": _group_agents(self.messages),
             "summed": None if self.summed is None else _group_agents(self.summed),
-            "least_scale": self.least_scale if math.isfinite(self.least_scale) else None,
+            "least_scale": float(self.least_scale) if math.isfinite(self.least_scale) else None,
         }
 
     @classmethod
@@ -99,6 +99,7 @@ class Charge:
         summed, least = given["summed"], given["least_scale"]
         given["messages"] = _spread_agents(given["messages"])
         given["summed"] = None if summed is None else _spread_agents(summed)
+        given["dealt"] = bool(given["dealt"])
         given["least_scale"] = math.inf if least is None else float(least)
         return cls(**given)
 
@@ -178,13 +179,13 @@ _KINDS: Mapping[str, type[Any]] = {"gaussian": GaussianAnswer, "laplace": Laplac
 def _event_dict(event: Event) -> dict[str, Any]:
     match event:
         case GaussianAnswer(multiplier):
-            return {"event": "gaussian", "multiplier": multiplier}
+            return {"event": "gaussian", "multiplier": float(multiplier)}
         case LaplaceAnswer(multiplier):
-            return {"event": "laplace", "multiplier": multiplier}
+            return {"event": "laplace", "multiplier": float(multiplier)}
         case Sampled(inner, rate):
-            return {**_event_dict(inner), "rate": rate}
+            return {**_event_dict(inner), "rate": float(rate)}
         case FixedSize(inner, batch, records):
-            return {**_event_dict(inner), "batch": batch, "records": records}
+            return {**_event_dict(inner), "batch": int(batch), "records": int(records)}
         case _:
             raise InputError(
                 f"an account cannot hold {type(event).__name__}, for which no finite cost is "
@@ -193,11 +194,12 @@ def _event_dict(event: Event) -> dict[str, Any]:
 
 
 def _event_from(values: Mapping[str, Any]) -> Event:
-    inner = _KINDS[values["event"]](values["multiplier"])
+    inner = _KINDS[values["event"]](float(values["multiplier"]))
     if "rate" in values:
-        return Sampled(inner, values["rate"])
-    fixed = "batch" in values
-    return FixedSize(inner, values["batch"], values["records"]) if fixed else cast("Event", inner)
+        return Sampled(inner, float(values["rate"]))
+    if "batch" in values:
+        return FixedSize(inner, int(values["batch"]), int(values["records"]))
+    return cast("Event", inner)
 
 
 def _group_agents(agents: tuple[Events, ...]) -> dict[str, Any]:
@@ -205,7 +207,9 @@ def _group_agents(agents: tuple[Events, ...]) -> dict[str, Any]:
     kinds = {events: kind for kind, events in enumerate(dict.fromkeys(agents))}
     runs = itertools.groupby(kinds[events] for events in agents)
     return {
-        "lists": [[{**_event_dict(event), "count": n} for event, n in events] for events in kinds],
+        "lists": [
+            [{**_event_dict(event), "count": int(n)} for event, n in events] for events in kinds
+        ],
         "agents": [[kind, len(list(same))] for kind, same in runs],
     }
 
@@ -236,7 +240,7 @@ class AccountTerms:
         if self.unit not in get_args(Unit):
             raise InputError(f"unit is {self.unit!r}; it must be 'record', 'agent' or 'person'")
         observer_named(self.observer)
-        checks.at_least("colluders", self.colluders, 0)
+        object.__setattr__(self, "colluders", checks.at_least("colluders", self.colluders, 0))
 
     @property
     def observer_text(self) -> str:

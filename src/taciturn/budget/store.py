@@ -39,9 +39,14 @@ class Entry:
         return values
 
 
+def canonical(content: Mapping[str, Any]) -> str:
+    """Return the canonical JSON of an entry."""
+    return json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
 def following(last: Entry | None, content: Mapping[str, Any]) -> Entry:
     """Return the entry that follows `last`."""
-    body = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    body = canonical(content)
     number, previous = (1, START) if last is None else (last.number + 1, last.digest)
     return Entry(number, body, _digest(previous, number, body))
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -71,6 +73,26 @@ def confirmed(
     if contents and _is_meant(lambda: account.check_files(contents)):
         account = replace(account, another_account=True)
     return account
+
+
+@contextmanager
+def failed_if_interrupted(account: Account | None) -> Iterator[None]:
+    """Close the runs that the body charges as failed if Ctrl-C abandons the thread they run on.
+
+    **Guarantee.** Their charge stays. A run that is closed here is not released by its thread.
+    """
+    if account is None:
+        yield
+        return
+    before = {run.run for run in account.state().runs}
+    try:
+        yield
+    except KeyboardInterrupt:
+        with suppress(InputError):  # else they are shown as opened
+            for run in account.state().runs:
+                if (run.process, run.status) == (os.getpid(), "opened") and run.run not in before:
+                    account.reopened(run.run).close(released=False)
+        raise
 
 
 def _is_meant(check: Callable[[], None]) -> bool:

@@ -14,7 +14,7 @@ from taciturn import training
 from taciturn.algorithms import Method
 from taciturn.budget import Account
 from taciturn.cli import cluster, console
-from taciturn.cli.accounts import ACCOUNT_OPTIONS, account_given, confirmed
+from taciturn.cli.accounts import ACCOUNT_OPTIONS, account_given, confirmed, failed_if_interrupted
 from taciturn.cli.console import OUTPUT, Force, Json, Option, Quiet, Seed, path_option
 from taciturn.cli.options import (
     all_options,
@@ -221,8 +221,9 @@ def _trained(
     data, output = prepared.data, keeper.output
     cells = sum(data.all_counts) * len(data.names)
     small = processes.count == 1 and data.public and cells <= _REFERENCE_CELLS
-    # the bar stays on this thread: Ctrl-C ends it, and it restores the terminal's cursor
-    with console.bar(prepared.proposal.rounds, shown=shown) as bar:
+    # the bar stays on this thread: when Ctrl-C ends it, it gives the terminal's cursor back
+    interrupted = failed_if_interrupted(prepared.account)
+    with interrupted, console.bar(prepared.proposal.rounds, shown=shown) as bar:
         return console.interruptible(
             lambda: training.training.train(
                 data,

@@ -16,7 +16,7 @@ import typer
 
 from taciturn.budget import Account
 from taciturn.cli import console
-from taciturn.cli.accounts import ACCOUNT_OPTIONS, account_given, confirmed
+from taciturn.cli.accounts import ACCOUNT_OPTIONS, account_given, confirmed, failed_if_interrupted
 from taciturn.cli.console import Force, Json, Option, Quiet, Seed, path_option
 from taciturn.cli.options import all_options, run_options
 from taciturn.cli.outcome import Keeper, Output, deliver, warned
@@ -219,7 +219,8 @@ def _run(prepared: _Prepared, output: Output, *, seed: int | None, shown: bool) 
     proposal, data, account = prepared.proposal, prepared.data, prepared.account
     if account is not None:
         account = confirmed(account, data.paths, data.columns)
-    with console.bar(len(proposal.candidates), shown=shown) as report:
+    interrupted = failed_if_interrupted(account)
+    with interrupted, console.bar(len(proposal.candidates), shown=shown) as report:
         return console.interruptible(
             lambda: tuning.tune(
                 data,

@@ -142,10 +142,10 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         120), "sex": (0, 1)}. None reads them off the records, with a `PublicFactsWarning` and a
         condition in the certificate.
     missing
-        Which columns may have missing cells (NaN): None for none; "indicator" or "fill" for all; a
-        *public* list of names or numbers (with an indicator); or a mapping, as in {"age": "fill"}.
-        A missing cell counts as the middle of its bounds; an indicator column marks it, which adds
-        a weight but no noise per answer.
+        Which columns may have missing cells (NaN): None for none; "indicator" or "fill" for all; or
+        a *public* mapping of names or numbers to these words, as in {"age": "fill"}. A missing cell
+        counts as the middle of its bounds; an indicator column says that it is missing, at one more
+        weight and no more noise per answer.
     features
         A public feature map (`taciturn.features`) of encoded rows by name, such as "bins:10".
     relation, observer
@@ -225,7 +225,7 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
     epsilon: float | None = None
     delta: float | None = None
     bounds: BoundsLike | None = None
-    missing: str | Sequence[str | int] | Mapping[str | int, str] | None = None
+    missing: str | Mapping[str | int, str] | None = None
     features: str | None = None
     relation: str = default_of("relation")
     observer: str = default_of("observer")

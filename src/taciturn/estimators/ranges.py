@@ -166,7 +166,8 @@ def _by_name(bounds: Mapping[Any, Any], names: Sequence[str] | None) -> tuple[li
     assert names is not None
     silent = [name for name in names if name not in bounds]
     if silent:
-        raise InputError(f"bounds lacks {_listed(silent)}; give (min, max) for every column of X")
+        named = _listed(silent) if bounds else "all columns"
+        raise InputError(f"bounds lacks {named}; give (min, max) for every column of X")
     for name, ends in bounds.items():
         if np.shape(ends) != (2,):
             raise InputError(f"bounds of column {name!r} must be a pair (min, max) of numbers")
@@ -180,11 +181,8 @@ def _check_named(setting: str, given: Iterable[Any], names: Sequence[Any] | None
             f'with set_output(transform="pandas"), or {setting} without names'
         )
     unknown = [name for name in given if name not in names]
-    if unknown:
-        raise InputError(
-            f"{setting} names {_listed(unknown)}, which X does not have; its columns are "
-            f"{_listed(names)}"
-        )
+    if unknown:  # without a header in its file, a data frame is named by a record
+        raise InputError(f"{setting} names {_listed(unknown)}, which X does not have as columns")
 
 
 def _listed(names: Sequence[Any]) -> str:
@@ -208,19 +206,14 @@ def missing_in(
     if missing is None:
         return (), ()
     given = dict.fromkeys(range(columns), missing) if isinstance(missing, str) else missing
-    if isinstance(given, list | tuple | np.ndarray):
-        given = dict.fromkeys(given, INDICATOR)
     if not isinstance(given, Mapping):
         raise InputError(
-            f'missing is {missing!r}; it must be "{INDICATOR}", "{FILL}", a list of columns, or a '
+            f'missing is {missing!r}; it must be "{INDICATOR}" or "{FILL}" for all columns, or a '
             "mapping from columns to these words"
         )
     wrong = [word for word in given.values() if word not in (INDICATOR, FILL)]
     if wrong:
-        raise InputError(
-            f'missing is {wrong[0]!r}; write "{INDICATOR}" or "{FILL}", or a list of columns in '
-            "brackets"
-        )
+        raise InputError(f'missing is {wrong[0]!r}; write "{INDICATOR}" or "{FILL}"')
     places: dict[Any, int] = {name: place for place, name in enumerate(names or ())}
     known = places | {place: place for place in range(columns)}
     nameless = names is None and any(isinstance(name, str) for name in given)

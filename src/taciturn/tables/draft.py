@@ -17,6 +17,7 @@ from taciturn.tables.bounds import Bounds, Notes
 from taciturn.tables.cells import check_filled, empty, numbers
 from taciturn.tables.columns import USUAL_MISSING, Categories, Column, Numeric
 from taciturn.tables.form import DECIMALS, THOUSANDS, USUAL_DATES, Form, days
+from taciturn.tables.read import HEADER_FIRST
 from taciturn.typing import HostArray
 
 MOST_VALUES = 100  # in a list
@@ -58,7 +59,7 @@ def draft_from(
     for name in (target, *ignored):
         if name not in frame.columns:
             raise InputError(
-                f"the table has no column {name!r}; it has {', '.join(map(repr, frame.columns))}"
+                f"the table has no column {name!r} among its {len(frame.columns)}; {HEADER_FIRST}"
             )
     names = [target, *(name for name in frame.columns if name not in (target, *ignored))]
     profiles = _name_shared_form({name: _profile(frame[name], name, form) for name in names})

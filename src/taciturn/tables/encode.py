@@ -19,7 +19,7 @@ from taciturn.tables.bounds import Bounds
 from taciturn.tables.cells import CellError, EmptyError, check_filled, empty, numbers, spelled
 from taciturn.tables.columns import Categories, Column, Numeric
 from taciturn.tables.form import Form, day_text
-from taciturn.tables.read import Report, TableFile
+from taciturn.tables.read import HEADER_FIRST, Report, TableFile
 from taciturn.typing import HostArray, Interval, Precision
 
 INTERCEPT = "(intercept)"
@@ -167,7 +167,8 @@ def check_columns(columns: Iterable[str], bounds: Bounds, *, with_target: bool) 
     missing = [name for name in needed if name not in present]
     if missing:
         raise InputError(
-            f"the table has no column {missing[0]!r}; it needs {', '.join(map(repr, needed))}"
+            f"the table has no column {missing[0]!r} among its {len(present)}; it needs "
+            f"{', '.join(map(repr, needed))}, and {HEADER_FIRST}"
         )
     unknown = sorted(map(str, present - {bounds.target_name, *needed, *bounds.ignored}))
     if unknown:

@@ -21,6 +21,7 @@ from taciturn.tables.form import Form
 from taciturn.tables.pieces import Piece, no_text, parquet_pieces, text_pieces
 
 SUFFIXES = (".csv", ".parquet")
+HEADER_FIRST = "the first line of a CSV file must be its header"
 _EXCEL = (".xlsx", ".xls", ".xlsm", ".xlsb", ".ods")
 _EXCEL_FILE = (
     "{} is a spreadsheet, as of Excel, or an archive; save its sheet as CSV or Parquet, and name "
@@ -125,11 +126,10 @@ def count_tables(
     files = {file: count_table(file, form, keep, report) for file in _files(path)}
     first, *others = files
     for file in others:
-        other = set(files[file].columns) ^ set(files[first].columns)
-        if other:
+        if set(files[file].columns) != set(files[first].columns):
             raise InputError(
-                f"{file.name} and {first.name} have different columns: {min(other)!r} is in one "
-                "only; all agents need the same columns"
+                f"{file.name} and {first.name} have different columns; all agents need the same, "
+                f"and {HEADER_FIRST}"
             )
     return files
 
@@ -191,8 +191,12 @@ def _pieces(
 
         for piece in iter(next_piece, None):
             twice = repeated(piece.names)
-            if twice:
-                raise InputError(f"{path} has two columns called {twice[0]!r}; rename one")
+            if twice:  # not named: without a header these are cells
+                first = piece.names.index(twice[0]) + 1
+                raise InputError(
+                    f"{path} has two columns of one name, the first of them column {first}; rename "
+                    f"one; {HEADER_FIRST}"
+                )
             yield piece
 
 

@@ -55,7 +55,7 @@ from taciturn_federation.folders import Admission, SiteFolder, StudyFolder
 from taciturn_federation.hub import after_strike, hub_configuration, run_hub, server_program
 from taciturn_federation.inbox import Outcome, Party
 from taciturn_federation.journal import Journal
-from taciturn_federation.keys import public_key
+from taciturn_federation.keys import public_key, read_alike
 from taciturn_federation.local import EvaluationLeg, certificate_for, derive, evaluation_leg
 from taciturn_federation.masks import remove_stale_keys
 from taciturn_federation.reports import (
@@ -151,6 +151,9 @@ def new(  # noqa: PLR0913, PLR0917 - one parameter per option
 def admit(
     name: StudyName,
     request: Annotated[Path, typer.Argument(parser=path, help="The request of an owner.")],
+    agreed: Annotated[
+        str | None, typer.Option(help="The fingerprint that its owner read; nothing is asked then.")
+    ] = None,
     studies: Studies = None,
     json: Json = False,
 ) -> None:
@@ -161,10 +164,12 @@ def admit(
     unit = "places for rows of persons" if opened.invitation.rows_per_person else "records"
     typer.echo(f"{join.name} requests to take part with {join.count:,} {unit}", err=True)
     typer.echo(f"Fingerprint of the request: {join.fingerprint}", err=True)
-    typer.echo("Does its owner confirm it, by telephone? [y/N] ", err=True, nl=False)
-    answer = sys.stdin.readline().strip().lower()  # none is no
-    typer.echo(err=True)
-    if answer not in {"y", "yes"}:
+    if agreed is None:
+        typer.echo("Does its owner read the same, by telephone? [y/N] ", err=True, nl=False)
+        answer = sys.stdin.readline().strip().lower()  # none is no
+        typer.echo(err=True)
+        agreed = join.fingerprint if answer in {"y", "yes"} else None
+    if not read_alike(agreed, join.fingerprint):
         raise InputError(f"{join.name} was not admitted; let its owner send the request again")
     member = folders.admit(opened, join)
     if json:

@@ -86,7 +86,9 @@ def clipped_centre(centre: Float[Array, "D"], record_norm: float) -> Float[Array
     """
     wide = jnp.nan_to_num(centre.astype(jnp.float64), nan=0.0, posinf=0.0, neginf=0.0)
     largest = jnp.maximum(jnp.max(jnp.abs(wide)), 1e-300)
-    direction = wide / largest  # whose norm cannot overflow
+    # beyond 2^1022 the reciprocal, by which XLA may multiply, is subnormal and flushed to zero
+    exact = jnp.where(largest > 2.0**1000, 2.0**-100, 1.0)
+    direction = (wide * exact) / (largest * exact)  # whose norm cannot overflow
     size = jnp.linalg.norm(direction)
     inside = jnp.where(size * largest > record_norm, direction * (record_norm / size), wide)
     return cut(inside, record_norm, _DIGITS).at[-1].set(0)
