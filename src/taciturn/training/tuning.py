@@ -41,7 +41,6 @@ from taciturn.training.records import (
     Counted,
     DividedData,
     Division,
-    digest_of,
     divide_records,
 )
 from taciturn.training.request import Request, StructureRequest, propose
@@ -422,8 +421,9 @@ def tune(  # noqa: PLR0913 - what is chosen from, on what, and who pays
     plan = plan_choice(proposal)
     payment: AbstractContextManager[Reservation | None] = nullcontext()
     if account is not None:
-        check_chargeable(seed=seed, conditional=data.conditional)
-        files = tuple(map(digest_of, data.paths))
+        words = any(one.certificate.conditional for one in plan.plans)
+        check_chargeable(seed=seed, conditional=data.conditional or words)
+        files = tuple(file.digest for file in data.files)
         payment = paying(account.for_table(data.columns), plan.charge, plan.purpose, files)
     charged: Charged | None = None
     with payment as reservation:
