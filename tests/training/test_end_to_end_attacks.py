@@ -5,6 +5,7 @@ import threading
 
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
@@ -73,26 +74,46 @@ class Claimed(MarginLoss):
         return jnp.logaddexp(0.0, -targets * margins)
 
 
-def test_a_choice_on_an_authors_word_is_charged_to_no_account(table, tmp_path, monkeypatch):
-    """A training alone is refused; candidates of a choice were not."""
-    monkeypatch.setenv("TACITURN_STATE_DIR", str(tmp_path / "state"))
-    account = open_account("one", Guarantee(3.0, 1e-4), AccountTerms(), folder=tmp_path)
+@pytest.fixture
+def choice(table):
+    """A choice between a loss of the library and one on its author's word, in this order."""
     data = counted(table, agents=1)
     several = [
         (
-            str(weight),
+            loss,
             Request(
-                epsilon=1.0, delta=1e-5, rounds=2, loss=Named(name=f"{__name__}:Claimed", numbers=()),
-                regulariser=Named(name="l2", numbers=(weight,)),
+                epsilon=1.0, delta=1e-5, rounds=2, loss=Named.parse("loss", loss), centre=False
             ),
             StructureRequest(),
         )
-        for weight in (1e-3, 1e-2)
-    ]  # fmt: skip
-    proposal = propose_choice([data.facts] * 2, data.all_counts, several, share=0.2)
+        for loss in ("logistic", f"{__name__}:Claimed")
+    ]
+    return data, propose_choice([data.facts] * 2, data.all_counts, several, share=0.2)
+
+
+def test_a_choice_on_an_authors_word_is_charged_to_no_account(choice, tmp_path, monkeypatch):
+    """A training alone is refused; so are candidates."""
+    monkeypatch.setenv("TACITURN_STATE_DIR", str(tmp_path / "state"))
+    account = open_account("one", Guarantee(3.0, 1e-4), AccountTerms(), folder=tmp_path)
     with pytest.raises(InputError, match="author's word"):
-        tune(data, proposal, account=account)
+        tune(*choice, account=account)
     assert not account.state().charged
+
+
+def test_candidates_state_the_conditions_of_those_that_follow_and_lost_files_are_named(choice):
+    """Each is handed over under the certificate of everything, before the next is trained."""
+    stated = []
+
+    def release(number, training):
+        stated.append((training.certificate.conditional, set(training.certificate.conditions)))
+        raise InputError("the disk is full")
+
+    found = tune(*choice, release=release)
+    assert stated[0] == stated[1]
+    assert stated[0][0]
+    assert [line.split(" failed")[0] for line in found.training.failures] == [
+        f"candidate {number}: writing what was released" for number in (1, 2)
+    ]
 
 
 def test_counting_the_rows_of_a_parquet_file_converts_no_cell(tmp_path):
@@ -115,3 +136,13 @@ def test_arrays_that_are_dealt_have_the_conditions_of_an_estimator(agents):
     owners = taciturn.deal(rows, labels, agents=agents, bounds=(0, 1))
     stated = set(fitted.certificate_.conditions)
     assert len(stated & set(owners.conditions)) == len(owners.conditions) - 1  # bounds: other words
+
+
+def test_columns_of_one_name_are_refused_before_a_fit_is_charged(tmp_path, monkeypatch):
+    monkeypatch.setenv("TACITURN_STATE_DIR", str(tmp_path / "state"))
+    account = open_account("one", Guarantee(3.0, 1e-2), AccountTerms(), folder=tmp_path)
+    rows = pd.DataFrame(np.zeros((60, 2)), columns=["age", "age"])
+    public = {"bounds": (0, 1), "classes": [0, 1], "epsilon": 1.0, "delta": 1e-3, "rounds": 1}
+    with pytest.raises(InputError, match="two columns called 'age'"):
+        PrivateLogisticRegression(**public, account=account).fit(rows, np.arange(60) % 2)
+    assert not account.state().charged

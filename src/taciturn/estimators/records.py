@@ -285,6 +285,9 @@ def names_of(rows: Any) -> tuple[str, ...] | None:
     texts = [isinstance(name, str) for name in names]
     if any(texts) and not all(texts):
         raise InputError("some names of the columns of X are no text; name every column by a text")
+    twice = checks.repeated(names) if any(texts) else ()
+    if twice:
+        raise InputError(f"X has two columns called {twice[0]!r}; rename one")
     return names if any(texts) else None
 
 
