@@ -53,6 +53,14 @@ def test_two_names_of_one_file_are_not_two_agents(link, table, tmp_path):
         counted(tmp_path / "folder")
 
 
+def test_one_agent_saved_in_two_formats_is_not_two(table, tmp_path):
+    (tmp_path / "folder").mkdir()
+    for end in ("csv", "parquet"):
+        (tmp_path / "folder" / f"mercy.{end}").write_bytes(table.read_bytes())
+    with pytest.raises(InputError, match="two files called 'mercy'"):
+        counted(tmp_path / "folder")
+
+
 def test_an_account_is_told_the_digest_of_what_a_pipe_had(table, tmp_path):
     """Planted fault: to open the pipe again, which waits for ever or finds it empty."""
     pipe = tmp_path / "pipe.csv"

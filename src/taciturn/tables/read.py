@@ -136,9 +136,9 @@ def count_tables(
 ) -> dict[Path, TableFile]:
     """Return the one table at `path`, or, of a folder, its CSV and Parquet files, one per agent.
 
-    Refused are a folder without such files, two files with different columns, two names of one
-    file, whose records would be at two agents, and a spreadsheet without a file of the same name
-    beside it, which would be ignored.
+    Refused are a folder without such files, two files with different columns, one file under two
+    names or saved in two formats, whose records would be at two agents, and a spreadsheet without a
+    file of the same name beside it, which would be ignored.
     """
     if not isdir(path):  # not Path.is_dir, which raises for names that are too long
         return {path: count_table(path, form, keep, report)}
@@ -182,6 +182,12 @@ def _files(folder: Path) -> list[Path]:
             )
     if not files:
         raise InputError(f"{folder} has no .csv or .parquet file; put one file per agent there")
+    twice = repeated(file.stem for file in files)
+    if twice:
+        raise InputError(
+            f"{folder} has two files called {twice[0]!r}; an agent has one, or its records would "
+            "count as those of two: take one out of the folder"
+        )
     return files
 
 
