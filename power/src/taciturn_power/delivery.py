@@ -29,7 +29,7 @@ from taciturn.report import (
     strict,
     write_folder,
 )
-from taciturn.training import digest_of
+from taciturn.tables import digest_of
 from taciturn_power.dispatch.study import OpfProposal, OpfStudy
 from taciturn_power.state.study import Flow, GridProposal
 
@@ -240,9 +240,9 @@ def reserved(
                 "open an account for each, or hide the same"
             )
         what += f", {person}"
-    account = confirmed(account, execution.files)
+    contents = [digest_of(file) for file in execution.files]
+    account = confirmed(account, contents)
     check_chargeable(seed=execution.seed, conditional=plan.certificate.conditional)
     purpose = purpose_of(plan, what, proposal.digest)
-    contents = [digest_of(file) for file in execution.files]
     with paying(account, charge_of(plan), purpose, contents) as reservation:
         yield reservation

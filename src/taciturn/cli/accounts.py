@@ -16,7 +16,6 @@ from taciturn.budget import Account
 from taciturn.cli.console import Option, error_line
 from taciturn.errors import AccountError, InputError
 from taciturn.report.accounts import cost_text
-from taciturn.training import digest_of
 
 ACCOUNT_OPTIONS: Mapping[str, Option] = {
     "account": Option(str, "Account to charge (see taciturn budget open). [default: none]"),
@@ -58,16 +57,16 @@ def account_given(given: dict[str, Any], *, charges: bool = True) -> Account | N
 
 
 def confirmed(
-    account: Account, files: Iterable[Path], columns: Iterable[str] | None = None
+    account: Account, files: Iterable[bytes], columns: Iterable[str] | None = None
 ) -> Account:
-    """Return the account for runs that read these files, tables with these columns.
+    """Return the account for runs that read files of these digests, tables with these columns.
 
     If the account was charged for a table with other columns, or another account for one of the
     files, and no option permits it, the user must confirm; without a terminal, or if the answer is
     no, an `AccountError` refuses the run.
     """
     account = account if columns is None else account.for_table(columns)
-    contents = [digest_of(file) for file in files]
+    contents = list(files)
     if _is_meant(account.check_table):
         account = replace(account, another_table=True)
     if contents and _is_meant(lambda: account.check_files(contents)):

@@ -179,7 +179,7 @@ def _prepared(requested: _Requested, account: Account | None, report: Report | N
     assert proposal is not None
     training.check_data(data, proposal)
     if account is not None:
-        account = confirmed(account, data.paths, data.columns)
+        account = confirmed(account, (file.digest for file in data.files), data.columns)
     return _Prepared(data, proposal, methods, account)
 
 

@@ -31,11 +31,13 @@ from taciturn.errors import (
 from taciturn.estimators import validation
 from taciturn.estimators.ranges import BoundsLike, Ranges, missing_in, ranges_for, ranges_seen
 from taciturn.estimators.records import (
+    AS_THEY_ARE,
     Encoding,
     Fit,
     Targets,
     account_of,
     names_of,
+    owners_condition,
     owners_of,
     persons_of,
     shape_of,
@@ -58,23 +60,6 @@ from taciturn.training import (
     train,
 )
 from taciturn.typing import HostArray
-
-_AS_THEY_ARE = (
-    "X and y were not scaled, imputed, selected, resampled or otherwise changed with "
-    "numbers computed from the records: each row is one record, occurs once, and was changed by "
-    "public rules only"
-)
-
-
-def _owners_condition(rows_per_person: int | None, *, dealt: bool) -> str:
-    """Return what is public about the owners of rows, which are secret where rows are dealt."""
-    known = ", and who owns which, is public"
-    if rows_per_person is not None:
-        known = (
-            " is public, and so is which agents have rows of a person; how many rows one has is not"
-        )
-    units = "records" if rows_per_person is None else "persons"
-    return f"the number of {units} of each agent{' is public' if dealt else known}"
 
 
 class Fact(NamedTuple):
@@ -381,8 +366,8 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
             conditions=(
                 *(fact.condition(most) for fact in facts),
                 *feature_conditions(self.features),
-                _owners_condition(most, dealt=owners is None and dealt_to != 1),
-                _AS_THEY_ARE,
+                owners_condition(most, dealt=owners is None and dealt_to != 1),
+                AS_THEY_ARE,
             ),
             read_off=not all(fact.public for fact in facts),
             cells=cache(lambda: read or self._read(X, y)),

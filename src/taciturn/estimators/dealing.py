@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from taciturn.datasets import Owners
 from taciturn.errors import InputError
 from taciturn.estimators.ranges import BoundsLike, PublicBounds
-from taciturn.estimators.records import owners_of
+from taciturn.estimators.records import AS_THEY_ARE, owners_condition, owners_of
 from taciturn.kernel.records import Draw, Parts, origin_of, random_partition
 from taciturn.typing import HostArray
 
@@ -61,7 +61,11 @@ def deal(
         math.sqrt(rows.shape[1]),
         held,
         answers,
-        ("the bounds of the columns are public, as the caller declares (bounds=)",),
+        (
+            "the bounds of the columns are public, as the caller declares (bounds=)",
+            owners_condition(None, dealt=known is None and number != 1),
+            AS_THEY_ARE,
+        ),
     )
 
 

@@ -24,6 +24,23 @@ from taciturn.tables.cells import canonical
 from taciturn.training import Counted, DataFacts, DividedData, Division
 from taciturn.typing import HostArray, Precision, Task
 
+AS_THEY_ARE = (
+    "X and y were not scaled, imputed, selected, resampled or otherwise changed with "
+    "numbers that were computed from the records: each row is one record, changed by public rules "
+    "at most, and stands there once"
+)
+
+
+def owners_condition(rows_per_person: int | None, *, dealt: bool) -> str:
+    """Return what is public of who owns which row, which is secret where rows are dealt out."""
+    known = ", and who owns which, is public"
+    if rows_per_person is not None:
+        known = (
+            " is public, and so is which agents have rows of a person; how many rows one has is not"
+        )
+    units = "records" if rows_per_person is None else "persons"
+    return f"the number of {units} of each agent{' is public' if dealt else known}"
+
 
 def persons_of(labels: Any, rows: int, rows_per_person: Any) -> Int[HostArray, "N"] | None:
     """Return the number of the person of each row; None where rows are protected one by one.
@@ -267,7 +284,10 @@ def names_of(rows: Any) -> tuple[str, ...] | None:
     names = tuple(getattr(rows, "columns", ()))
     texts = [isinstance(name, str) for name in names]
     if any(texts) and not all(texts):
-        raise InputError("some column names of X are not strings; use a string for every column")
+        raise InputError("some names of the columns of X are no text; name every column by a text")
+    twice = checks.repeated(names) if any(texts) else ()
+    if twice:
+        raise InputError(f"X has two columns called {twice[0]!r}; rename one")
     return names if any(texts) else None
 
 

@@ -20,6 +20,7 @@ from taciturn.tables.read import (
     Report,
     TableFile,
     count_table,
+    digest_of,
     is_spreadsheet,
     read_table,
     read_tables,
@@ -38,8 +39,8 @@ from taciturn.tables.table import (
 __all__ = [
     "FILL", "FORM", "INDICATOR", "INTERCEPT", "SUFFIXES", "Bounds", "Categories", "Draft",
     "Encoded", "Files", "Form", "Notes", "Numeric", "Report", "Source", "Table", "TableFile",
-    "bounds_text", "count_table", "draft_from", "encode", "encoded_name", "encoded_names",
-    "encoded_norm", "entries_of", "inputs_of", "is_spreadsheet", "load_table", "offsets_and_scales",
-    "range_of", "read_bounds", "read_files", "read_table", "read_tables", "refuse_spreadsheet",
-    "table_conditions", "table_of",
+    "bounds_text", "count_table", "digest_of", "draft_from", "encode", "encoded_name",
+    "encoded_names", "encoded_norm", "entries_of", "inputs_of", "is_spreadsheet", "load_table",
+    "offsets_and_scales", "range_of", "read_bounds", "read_files", "read_table", "read_tables",
+    "refuse_spreadsheet", "table_conditions", "table_of",
 ]  # fmt: skip

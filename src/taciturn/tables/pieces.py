@@ -134,9 +134,11 @@ def stored_pieces(file: BinaryIO, wanted: Collection[str] | None = None) -> Iter
     # integers stay integers beside missing values, so that a value does not depend on other rows
     yield opened.schema_arrow.empty_table().to_pandas(integer_object_nulls=True)
     names = opened.schema_arrow.names
-    if wanted is not None:  # at least one column, or the number of rows is lost
-        names = [name for name in names if name in wanted] or names[:1]
+    names = [name for name in names if wanted is None or name in wanted]
     for batch in opened.iter_batches(ROWS_AT_ONCE, columns=names):
+        if not names:  # rows are counted, and no cell is converted: one without a date would fail
+            yield pd.DataFrame(index=pd.RangeIndex(batch.num_rows))
+            continue
         batch.validate(full=True)  # invalid UTF-8 would fail later, in an error that quotes it
         yield pa.Table.from_batches([batch]).to_pandas(integer_object_nulls=True)
 

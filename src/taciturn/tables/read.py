@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import io
 import os
 import stat
@@ -52,6 +53,18 @@ class TableFile:
     kinds: dict[str, frozenset[str]]
     content: bytes | None = field(repr=False)
     stamp: tuple[int, ...]
+
+    @property
+    def identity(self) -> tuple[int, ...]:
+        """Device and inode, which all names of one file share."""
+        return self.stamp[1:3]
+
+    @property
+    def digest(self) -> bytes:
+        """The SHA-256 digest of the file, or of the content that a pipe had."""
+        if self.content is None:
+            return digest_of(self.path)
+        return hashlib.sha256(self.content).digest()
 
     def pieces(
         self, columns: Collection[str], numbers: Collection[str] = ()
@@ -108,6 +121,12 @@ def count_table(
     return TableFile(path, form, columns, rows, texts, kinds, content, stamp)
 
 
+def digest_of(path: Path) -> bytes:
+    """Return the SHA-256 digest of a file."""
+    with _read(path, lambda: path.open("rb")) as file:
+        return hashlib.file_digest(file, "sha256").digest()
+
+
 def read_table(path: Path, form: Form = _USUAL) -> pd.DataFrame:
     """Return all cells of a CSV or Parquet file as text, numbers of Parquet written in `form`."""
     return count_table(path, form, None).kept
@@ -118,13 +137,23 @@ def count_tables(
 ) -> dict[Path, TableFile]:
     """Return the one table at `path`, or, of a folder, its CSV and Parquet files, one per agent.
 
-    Refused are a folder without such files, two files with different columns, and a spreadsheet
-    without a file of the same name beside it, which would be ignored.
+    Refused are a folder without such files, two files with different columns, one file under two
+    names or saved in two formats, whose records would be at two agents, and a spreadsheet without a
+    file of the same name beside it, which would be ignored.
     """
     if not isdir(path):  # not Path.is_dir, which raises for names that are too long
         return {path: count_table(path, form, keep, report)}
     files = {file: count_table(file, form, keep, report) for file in _files(path)}
     first, *others = files
+    known: dict[tuple[int, ...], Path] = {}
+    for file, table in files.items():
+        same = known.setdefault(table.identity, file)
+        if same != file:
+            raise InputError(
+                f"{file.name} and {same.name} are one file under two names (a link), so two agents "
+                "would have its records, which would cost them more than is certified; take one "
+                "out of the folder"
+            )
     for file in others:
         if set(files[file].columns) != set(files[first].columns):
             raise InputError(
@@ -153,6 +182,12 @@ def _files(folder: Path) -> list[Path]:
             )
     if not files:
         raise InputError(f"{folder} has no .csv or .parquet file; put one file per agent there")
+    twice = repeated(file.stem for file in files)
+    if twice:
+        raise InputError(
+            f"{folder} has two files called {twice[0]!r}; an agent has one, or its records would "
+            "count as those of two: take one out of the folder"
+        )
     return files
 
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -33,7 +31,7 @@ from taciturn.kernel.records import (
     random_partition,
     shards_of_process,
 )
-from taciturn.tables import Files, Report, Table, inputs_of, table_of
+from taciturn.tables import Files, Report, Table, TableFile, inputs_of, table_of
 from taciturn.training.facts import DataFacts
 from taciturn.training.proposal import Proposal
 from taciturn.training.request import Request, StructureRequest, option, propose
@@ -187,11 +185,11 @@ class Counted:
     - `facts`, `names`: The public facts, except counts; the names of the coordinates of a row.
     - `all_counts`: Records of each agent, or places of persons, including those to be held out.
     - `owned`: Whether the records have owners.
-    - `load`: Reads the records, given a division, a draw, the precision of stored rows and a report
-      of rows read.
-    - `public`, `conditional`: Whether the records are published, and whether public facts were read
-      off them.
-    - `paths`, `test_paths`: The files with training records, and those with test records only.
+    - `load`: From a division, a draw, the precision of stored rows and a report of rows that were
+      read to the records.
+    - `public`, `conditional`: Whether the records are published; whether public facts were read off
+      them.
+    - `files`, `test_files`: Those with training records, and with test records alone.
 
     **Guarantee.** All fields but `load` follow from public facts: they depend on no cell, and on
     the owners and persons of rows only through counts.
@@ -207,8 +205,8 @@ class Counted:
     load: Callable[[Division, Draw, Precision, Report | None], DividedData]
     public: bool = False
     conditional: bool = False
-    paths: tuple[Path, ...] = ()
-    test_paths: tuple[Path, ...] = ()
+    files: tuple[TableFile, ...] = ()
+    test_files: tuple[TableFile, ...] = ()
 
     @property
     def dealt(self) -> bool:
@@ -257,20 +255,9 @@ def count_files(division: Division, files: Files) -> Counted:
         all_counts=division.counts(files.owners, files.persons, files.rows),
         owned=files.owners is not None,
         load=load,
-        paths=tuple(files.tables),
-        test_paths=() if files.tests is None else (files.tests.path,),
+        files=tuple(files.tables.values()),
+        test_files=() if files.tests is None else (files.tests,),
     )
-
-
-def digest_of(file: Path) -> bytes:
-    """Return the SHA-256 digest of a file."""
-    try:
-        with file.open("rb") as content:
-            return hashlib.file_digest(content, "sha256").digest()
-    except OSError as error:
-        raise InputError(
-            f"{file} cannot be read ({error.strerror}); see that it is there"
-        ) from error
 
 
 @dataclass(frozen=True)
@@ -309,8 +296,8 @@ class DividedData:
     local: Local | None = None
     conditional: bool = False
     # the files were read already
-    paths: ClassVar[tuple[Path, ...]] = ()
-    test_paths: ClassVar[tuple[Path, ...]] = ()
+    files: ClassVar[tuple[TableFile, ...]] = ()
+    test_files: ClassVar[tuple[TableFile, ...]] = ()
 
     def __post_init__(self) -> None:
         check_held_out(self.owners, self.held_out, self.persons)

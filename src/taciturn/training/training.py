@@ -55,7 +55,6 @@ from taciturn.training.records import (
     check_all_hold_out,
     check_data,
     count_data,
-    digest_of,
     inputs_for,
     local_part,
     proposal_for,
@@ -391,8 +390,8 @@ def agree(data: Counted | DividedData, proposal: Proposal, processes: Processes)
     evaluation = proposal.evaluation
     check_all_hold_out(() if evaluation is None else evaluation.counts)
     processes.agree({"proposal": proposal.digest, "columns": data.columns})
-    paths = (*data.paths, *data.test_paths)
-    processes.agree_on_records("files", [digest_of(path).hex() for path in paths])
+    files = (*data.files, *data.test_files)
+    processes.agree_on_records("files", [file.digest.hex() for file in files])
 
 
 def _payment(
@@ -415,7 +414,7 @@ def _payment(
     )
     evaluation.check_covered(proposal, plan)
     purpose = engine.purpose_of(plan, f"{proposal.method.name} on {data.title}", proposal.digest)
-    files = tuple(map(digest_of, data.paths))
+    files = tuple(file.digest for file in data.files)
     return engine.paying(account.for_table(data.columns), engine.charge_of(plan), purpose, files)
 
 
@@ -429,7 +428,7 @@ def read(
     """Return the records, read and divided; the first process arrives here after its charge."""
     processes.agree({"account": "charged"})
     draw = processes.share_draw(Draw.for_noise(seed, proposal.split_seed))
-    precision = storage_precision(proposal, tests=bool(data.test_paths))
+    precision = storage_precision(proposal, tests=bool(data.test_files))
     records = data.load(data.division, draw, precision, reading)
     if processes.count > 1:
         records = local_part(records, Devices())

@@ -41,7 +41,6 @@ from taciturn.training.records import (
     Counted,
     DividedData,
     Division,
-    digest_of,
     divide_records,
 )
 from taciturn.training.request import Request, StructureRequest, propose
@@ -175,7 +174,8 @@ class TunePlan:
     """The plan and cost of a choice among trainings.
 
     The rate is that of every agent's choice (`taciturn.kernel.noise.exponential_choice`);
-    certificate, charge and purpose cover all trainings, in order, and the choice.
+    certificate, charge and purpose are of all trainings, in order, and the choice together. The
+    certificate states the conditions of all candidates, also while only some are trained.
     """
 
     plans: tuple[Plan, ...]
@@ -245,6 +245,14 @@ def plan_choice(proposal: TuneProposal) -> TunePlan:
         delta=terms.delta,
         mu=certificate.mu,
         rounds=sum(plan.rounds for plan in plans),
+    )
+    stated = [
+        text
+        for candidate, planned in zip(proposal.candidates, plans, strict=True)
+        for text in (*planned.certificate.conditions, *candidate.proposal.conditions)
+    ]
+    certificate = certificate.under(
+        stated, conditional=any(planned.certificate.conditional for planned in plans)
     )
     return TunePlan(plans, rate, certificate, charge_of_legs(composition), purpose)
 
@@ -423,8 +431,9 @@ def tune(  # noqa: PLR0913 - what is chosen from, on what, and who pays
     plan = plan_choice(proposal)
     payment: AbstractContextManager[Reservation | None] = nullcontext()
     if account is not None:
-        check_chargeable(seed=seed, conditional=data.conditional)
-        files = tuple(map(digest_of, data.paths))
+        conditional = data.conditional or plan.certificate.conditional
+        check_chargeable(seed=seed, conditional=conditional)
+        files = tuple(file.digest for file in data.files)
         payment = paying(account.for_table(data.columns), plan.charge, plan.purpose, files)
     charged: Charged | None = None
     with payment as reservation:
@@ -452,7 +461,14 @@ def tune(  # noqa: PLR0913 - what is chosen from, on what, and who pays
         if reservation is not None:
             after = reservation.close(released=True)
             charged = Charged(reservation.account, reservation.run, reservation.before, after)
-    return Tuned(proposal, plan, _certified(trainings, best, plan, charged), best, picks, price)
+    # of those that were not picked, too: else nobody would learn that their models are lost
+    failures = tuple(
+        f"candidate {number}: {line}"
+        for number, one in enumerate(trainings, start=1)
+        for line in one.failures
+    )
+    training = replace(_certified(trainings, best, plan, charged), failures=failures)
+    return Tuned(proposal, plan, training, best, picks, price)
 
 
 def _read(
