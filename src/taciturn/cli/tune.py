@@ -219,7 +219,8 @@ def _run(prepared: _Prepared, output: Output, *, seed: int | None, shown: bool) 
     proposal, data, account = prepared.proposal, prepared.data, prepared.account
     if account is not None:
         account = confirmed(account, (file.digest for file in data.files), data.columns)
-    with console.bar(len(proposal.candidates), shown=shown) as report:
+    interrupted = failed_if_interrupted(account)
+    with interrupted, console.bar(len(proposal.candidates), shown=shown) as report:
         return console.interruptible(
             lambda: tuning.tune(
                 data,

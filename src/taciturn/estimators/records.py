@@ -284,7 +284,7 @@ def names_of(rows: Any) -> tuple[str, ...] | None:
     names = tuple(getattr(rows, "columns", ()))
     texts = [isinstance(name, str) for name in names]
     if any(texts) and not all(texts):
-        raise InputError("some names of the columns of X are no text; name every column by a text")
+        raise InputError("some column names of X are not strings; use a string for every column")
     twice = checks.repeated(names) if any(texts) else ()
     if twice:
         raise InputError(f"X has two columns called {twice[0]!r}; rename one")

@@ -185,11 +185,11 @@ class Counted:
     - `facts`, `names`: The public facts, except counts; the names of the coordinates of a row.
     - `all_counts`: Records of each agent, or places of persons, including those to be held out.
     - `owned`: Whether the records have owners.
-    - `load`: From a division, a draw, the precision of stored rows and a report of rows that were
-      read to the records.
-    - `public`, `conditional`: Whether the records are published; whether public facts were read off
-      them.
-    - `files`, `test_files`: Those with training records, and with test records alone.
+    - `load`: Reads the records, given a division, a draw, the precision of stored rows and a report
+      of rows read.
+    - `public`, `conditional`: Whether the records are published, and whether public facts were read
+      off them.
+    - `files`, `test_files`: The files with training records, and those with test records only.
 
     **Guarantee.** All fields but `load` follow from public facts: they depend on no cell, and on
     the owners and persons of rows only through counts.

@@ -174,7 +174,7 @@ class TunePlan:
     """The plan and cost of a choice among trainings.
 
     The rate is that of every agent's choice (`taciturn.kernel.noise.exponential_choice`);
-    certificate, charge and purpose are of all trainings, in order, and the choice together. The
+    certificate, charge and purpose cover all trainings, in order, and the choice. The
     certificate states the conditions of all candidates, also while only some are trained.
     """
 
