@@ -24,6 +24,8 @@ federation: $(READY)      ## five sites on this machine train together over TLS;
 # Tests compile many programs and run each for a moment: XLA need not optimise or fuse them.
 # `make test TEST_XLA_FLAGS=` tests the programs as users run them.
 TEST_XLA_FLAGS ?= --xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1
+# Without cached bytecode every worker and every command would compile all modules again.
+export PYTHONDONTWRITEBYTECODE :=
 # A file is run by one worker, so that its fixtures, programs and claims are computed once. A test
 # that does not end is a failure after twenty minutes, and the others go on.
 PYTEST := XLA_FLAGS="$(TEST_XLA_FLAGS)" $(BIN)/python -m pytest --numprocesses auto --dist loadfile \
