@@ -86,7 +86,7 @@ def clipped_centre(centre: Float[Array, "D"], record_norm: float) -> Float[Array
     no number, or of size 2^1000 and more, counts as 0.
     """
     # NaN fails the test; above 2^1022 XLA may flush the reciprocal of `largest` to 0
-    wide = jnp.where(jnp.abs(centre) < 2.0**1000, centre.astype(jnp.float64), 0.0)
+    wide = jnp.where(jnp.abs(centre) < jnp.float64(2.0**1000), centre.astype(jnp.float64), 0.0)
     largest = jnp.maximum(jnp.max(jnp.abs(wide)), 1e-300)
     direction = wide / largest  # whose norm cannot overflow
     size = jnp.linalg.norm(direction)
