@@ -215,7 +215,7 @@ def verify_account(file: Path) -> Verdict:
         raise OSError(f"{error}; copy it, with its -wal, to a folder of your own") from error
     except sqlite3.Error as error:
         return Verdict("does not follow", f"the database is damaged: {error}", figures)
-    except (ArithmeticError, ValueError):
+    except (ArithmeticError, TypeError, ValueError):  # as of 1.0 agents
         return Verdict("does not follow", f"{place}a number cannot be computed with", figures)
     if doubts:
         return Verdict("conditional on", "; ".join(doubts), figures)

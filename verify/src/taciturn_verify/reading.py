@@ -51,9 +51,7 @@ VALUES: Mapping[str, Callable[[Any], bool]] = {
     "format": lambda x: x == "taciturn certificate 1",
     "word": lambda x: type(x) is str,
     "object": lambda x: type(x) is dict,
-    "triple": lambda x: (
-        type(x) is list and len(x) == 3 and all(map(VALUES["number"], x)) and type(x[0]) is int
-    ),
+    "triple": lambda x: type(x) is list and len(x) == 3 and all(map(VALUES["number"], x)),
 }
 # the fields of objects, and those that a word adds; * marks a list, ? an optional field
 OBJECTS = {
