@@ -2,6 +2,7 @@
 
 import ctypes
 import gc
+import json
 import sys
 from collections import defaultdict
 from pathlib import Path
@@ -181,86 +182,9 @@ def pytest_collection_finish():
     gc.set_threshold(50_000, 20, 50)
 
 
-# how many parameter sets of a long test are in the quick suite; the slow one has all the others
-QUICK_SETS = {
-    "test_bad_input_is_one_line_and_charges_nothing": 1,
-    "test_a_batch_of_all_records_is_the_mean_over_them_also_for_larger_agents": 1,
-    "test_a_broken_oracle_is_seen": 0,
-    "test_a_centre_that_is_mostly_noise_is_warned_of": 0,
-    "test_a_dependency_that_nothing_imports_is_caught": 0,
-    "test_a_fact_read_off_the_records_warns_and_makes_the_certificate_conditional": 1,
-    "test_a_failed_write_leaves_what_was_there_before": 2,
-    "test_a_fault_in_what_is_drawn_without_a_seed_is_seen_there_and_nowhere_else": 0,
-    "test_a_file_that_changed_since_the_run_was_accepted_is_refused": 0,
-    "test_a_fit_on_a_feature_map_scores_by_that_map_and_its_certificate_names_it": 1,
-    "test_a_fit_that_the_model_0_is_expected_to_beat_warns_and_others_do_not": 1,
-    "test_a_generated_table_ends_in_a_model_or_in_one_line": 0,
-    "test_a_long_list_of_categories_costs_no_more_than_its_rows": 0,
-    "test_a_message_of_more_than_answers_and_a_wrong_bound_are_seen": 0,
-    "test_a_model_of_no_use_does_not_look_like_a_success": 0,
-    "test_a_neighbour_that_sends_two_messages_for_a_round_is_refused": 0,
-    "test_a_plan_that_promises_less_than_the_model_0_says_so_and_what_helps": 0,
-    "test_a_proposal_comes_without_other_options": 2,
-    "test_a_proposal_for_other_records_trains_nothing": 2,
-    "test_a_record_more_in_a_batch_moves_no_other_record": 0,
-    "test_a_run_by_whole_steps_is_that_by_messages_but_for_rounding": 1,
-    "test_a_sound_algorithm_is_consistent_and_its_bound_is_nearly_attained": 1,
-    "test_a_table_in_which_one_of_the_public_labels_occurs_is_trained_on": 1,
-    "test_a_token_for_the_turn_of_another_holder_is_refused": 0,
-    "test_amplification_claimed_for_a_full_batch_is_caught": 1,
-    "test_an_estimator_does_not_repeat_a_cell_of_the_features": 1,
-    "test_at_large_queries_a_step_without_that_rule_exceeds_its_bound": 1,
-    "test_audit_reports_what_every_layer_saw": 0,
-    "test_batches_are_drawn_afresh_where_there_is_no_noise": 1,
-    "test_bounds_from_the_data_make_the_certificate_conditional": 0,
-    "test_bounds_that_differ_in_the_last_place_are_other_facts": 0,
-    "test_calibrated_noise_fits_the_budget_and_slightly_less_does_not": 1,
-    "test_digests_of_proposal_and_plan_are_the_same_in_another_process": 0,
-    "test_each_planted_fault_is_seen_by_the_layers_that_should_see_it": 3,
-    "test_every_declared_dependency_is_imported_by_somebody": 0,
-    "test_every_number_survives_the_way_through_json": 0,
-    "test_exactly_the_answers_that_can_reach_an_agent_move_what_it_hears": 1,
-    "test_features_have_their_names_and_norm_one": 1,
-    "test_honest_residuals_pass_as_often_as_promised": 1,
-    "test_in_a_folder_that_cannot_be_written_to_nothing_is_charged": 0,
-    "test_margins_are_those_of_rational_arithmetic": 1,
-    "test_metrics_on_private_records_appear_only_in_their_own_file": 0,
-    "test_more_privacy_loss_than_the_account_has_is_no_acceptance": 0,
-    "test_no_bounded_change_moves_an_answer_beyond_its_bound": 1,
-    "test_no_neighbour_moves_an_answer_by_more_than_its_bound": 2,
-    "test_no_order_of_summation_moves_an_answer_beyond_its_bound": 2,
-    "test_no_query_makes_rounding_move_an_answer_beyond_its_bound": 1,
-    "test_no_record_moves_a_gradient_beyond_the_planned_bound_however_wild": 1,
-    "test_no_row_is_longer_than_its_bound_around_any_centre": 1,
-    "test_no_true_divergence_exceeds_the_curve": 2,
-    "test_of_scores_that_know_nothing_few_pass_as_ranking_and_the_error_is_the_permuted_one": 0,
-    "test_on_a_lattice_an_answer_costs_more_than_in_real_numbers_and_a_finer_one_less": 1,
-    "test_only_pictures_of_a_published_data_set_are_kept": 1,
-    "test_planning_reads_no_record": 1,
-    "test_predict_reads_a_file_in_the_form_of_the_training": 0,
-    "test_progress_counts_every_round": 1,
-    "test_published_sampled_gaussian_numbers": 1,
-    "test_sampled_gaussian_answers_lie_in_a_numerical_sandwich": 1,
-    "test_sums_of_whole_steps_keep_their_noise_and_sums_of_rounded_messages_do_not": 1,
-    "test_the_closed_form_is_the_maximum_that_an_optimiser_finds": 3,
-    "test_the_curve_is_nowhere_above_the_published_one": 3,
-    "test_the_exact_value_is_that_of_brute_force_which_catches_a_wrong_neighbour_set": 1,
-    "test_the_folder_holds_results_plan_state_and_a_page_that_draws_the_network": 0,
-    "test_the_gaps_of_the_noise_do_not_tell_two_data_sets_apart": 1,
-    "test_the_model_of_an_abandoned_run_is_released_only_if_the_proposal_said_so": 0,
-    "test_the_observer_of_sums_learns_what_is_certified_and_no_less": 0,
-    "test_the_other_commands_never_show_a_traceback_either": 0,
-    "test_the_precision_of_one_draw_is_not_reset_by_another_thread": 0,
-    "test_the_proposal_of_an_estimator_reads_back_as_itself": 1,
-    "test_the_python_of_a_page_runs_as_printed": 0,
-    "test_the_replay_sees_what_travels_on_every_edge": 2,
-    "test_the_test_error_is_that_of_the_model_counted_by_hand": 0,
-    "test_weights_go_from_the_command_line_to_the_model_file": 0,
-    "test_what_is_written_is_read_again": 0,
-    "test_without_noise_and_seed_batches_are_drawn_all_the_same": 1,
-    "test_without_noise_the_noisy_gradient_keeps_its_proven_rate": 2,
-    "test_without_noise_three_classes_are_the_regularised_multinomial_optimum": 0,
-}
+# how many parameter sets of a test dearer than 0.8 s of processor time are in the quick suite, at
+# least one of a law; the slow suite has all the others
+QUICK_SETS = json.loads(Path(__file__).with_name("quick_sets.json").read_text())
 
 
 @pytest.hookimpl(tryfirst=True)

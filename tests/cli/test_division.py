@@ -116,5 +116,5 @@ def test_an_account_takes_no_name_for_a_division_that_is_drawn(table, tmp_path, 
     assert public_facts(problem, shards, clip=0.5).dealt
     charge = charge_of(make_plan("noisy-gradient", shards))
     assert charge.dealt
-    with pytest.raises(InputError, match="dealt to the agents by a new draw"):
+    with pytest.raises(InputError, match="deals the records to the agents by a new draw"):
         dataclasses.replace(charge, partition="wards")

@@ -189,7 +189,7 @@ def test_devices_that_do_not_suit_are_refused(shards):
     made = planned("star", shards)
     with pytest.raises(InputError, match="leave"):
         check_devices(made.program, Devices(), serial=True)
-    with pytest.raises(InputError, match="twice"):
+    with pytest.raises(InputError, match="one is repeated"):
         Devices(Devices().devices * 2)
 
 

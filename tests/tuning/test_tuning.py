@@ -110,7 +110,7 @@ def test_a_proposal_is_data_and_refuses_what_does_not_fit_together(proposal):
             one["evaluation"].update(changed)
 
     refused("propose again", lambda v: everywhere(v, counts=[24, 26]))
-    refused("asked nothing else", lambda v: everywhere(v, asked=True))
+    refused("records that choose are not evaluated", lambda v: everywhere(v, asked=True))
     refused("finite epsilon", lambda v: v["budget"].update(epsilon="infinity"))
 
 

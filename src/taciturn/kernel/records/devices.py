@@ -32,9 +32,7 @@ class Devices:
         given = tuple(self.devices)
         object.__setattr__(self, "devices", given)
         if not given or len(set(given)) != len(given):
-            raise InputError(
-                "there are no devices, or one is repeated; give jax.devices(), or some"
-            )
+            raise InputError("devices are none, or one is repeated; give jax.devices(), or some")
         here = self._here
         if not here or here != list(range(here[0], here[0] + len(here))):
             raise InputError(
