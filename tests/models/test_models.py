@@ -201,7 +201,9 @@ def test_columns_are_kept_or_passed_over_only_when_asked():
     assert kept.iloc[:, 2:].equals(predict(model, frame))
     with pytest.raises(InputError, match="no column 'ill' to keep"):
         predict(model, frame, keep=["ill"])
-    with pytest.raises(InputError, match="the column 'prediction' to keep is also a column of the result"):
+    with pytest.raises(
+        InputError, match="the column 'prediction' to keep is also a column of the result"
+    ):
         predict(model, frame.assign(prediction="1"), keep=["prediction"])
 
 
