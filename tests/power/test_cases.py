@@ -106,7 +106,7 @@ def fourteen():
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("1-5\n6-13", "1 buses are in no zone, bus 14"),
+        ("1-5\n6-13", "1 buses are in no zone, for example bus 14"),
         ("1-7\n7-14", "bus 7 is named twice"),
         ("1-14\n15", "bus 15 is not in case14"),
         ("1-14\nx", "'x' is no bus number"),
