@@ -25,9 +25,9 @@ from taciturn.training import Counted, DataFacts, DividedData, Division
 from taciturn.typing import HostArray, Precision, Task
 
 AS_THEY_ARE = (
-    "X and y were not scaled, imputed, selected, resampled or otherwise changed with "
-    "numbers that were computed from the records: each row is one record, changed by public rules "
-    "at most, and stands there once"
+    "X and y were not scaled, imputed, selected, resampled or otherwise changed with numbers "
+    "computed from the records: each row is one record, occurs once, and was changed by public "
+    "rules only"
 )
 
 
