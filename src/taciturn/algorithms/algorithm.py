@@ -171,10 +171,10 @@ class AnswerMessages(StarAlgorithm):
 class ServerMethod(AnswerMessages):
     """A star method that steps along the mean of all agents' noised gradients at a public model.
 
-    A subclass is made of the problem and defines `step`, and a `schedule` if it needs one. If a
-    step needs more than the model, `first_public` and `step` return a tuple: the model, at which
-    gradients are asked and which is released, then the rest. Of a named tuple with an `average`
-    that is released.
+    A subclass is constructed from the problem; it defines `step`, and `schedule` if it needs one.
+    If a step needs more than the model, `first_public` and `step` return a tuple. Its first entry
+    is the model, at which gradients are evaluated and which is released; a named tuple with a field
+    `average` releases that field.
 
     Examples
     --------

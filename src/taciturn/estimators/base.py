@@ -101,7 +101,7 @@ def _named(loss: str | type[Loss]) -> Named:
     return Named(name=name_of_class(register(loss)), numbers=())
 
 
-# not typing.Self: a checker at run time sees a function, and not the class around it
+# not typing.Self: the run-time type checker sees the function without its class
 EstimatorT = TypeVar("EstimatorT", bound="PrivateLinearModel")
 
 
@@ -142,9 +142,9 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         and the most agents that hold rows of one. Public.
     algorithm, rounds, options
         The method, by its name in `taciturn.algorithms.METHODS` or a class of your own; its number
-        of rounds, and further options of it by name.
+        of rounds, and its further options by name.
     loss
-        A loss in place of the estimator's: its name in `taciturn.problems.LOSSES` with its numbers,
+        A loss that replaces the default: a name in `taciturn.problems.LOSSES` with its numbers,
         as in "hinge:0.5", or a class of your own.
     sampling_rate, batches, rho, local_updates
         Options of the algorithms that have them; None for the default. Batches are "poisson", or

@@ -32,7 +32,7 @@ AS_THEY_ARE = (
 
 
 def owners_condition(rows_per_person: int | None, *, dealt: bool) -> str:
-    """Return what is public of who owns which row, which is secret where rows are dealt out."""
+    """Return what is public about the owners of rows, which are secret where rows are dealt."""
     known = ", and who owns which, is public"
     if rows_per_person is not None:
         known = (

@@ -28,9 +28,9 @@ def is_second(scores: Scores) -> Scores:
 class MarginLoss(Loss):
     """A function of y z, for two classes y in {-1, 1}; the prediction is the sign of z.
 
-    A subclass states `value` and `smoothness`; `lipschitz` if it is not 1; `start_coefficient`, the
-    slope at z = 0, if the default clip is not to be 1; and `coefficient` if differentiation of
-    `value` does not find it.
+    A subclass defines `value` and `smoothness`; `lipschitz` if it is not 1; `start_coefficient`,
+    the slope at z = 0, unless the default clip of 1 suits it; and `coefficient` if differentiation
+    of `value` does not yield it.
     """
 
     lipschitz = 1.0

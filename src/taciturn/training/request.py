@@ -229,7 +229,7 @@ class Request:
     )  # fmt: skip
     loss: Named | None = option(
         f"{usage(LOSSES)}. Or your own: module:Class.",
-        str, group=MODEL, default=None, shown="by the target",
+        str, group=MODEL, default=None, shown="from the target",
     )  # fmt: skip
     class_weight: Mapping[str, float] | None = option(
         "LABEL=WEIGHT: public weight of a class, in (0, 1]; may be repeated.",
