@@ -195,7 +195,7 @@ def test_a_signal_ends_a_computation_that_does_not_listen(tmp_path, monkeypatch)
         finally:
             process.kill()
     assert process.returncode == 130
-    told = b"taciturn: interrupted; every file of a report is there whole or not at all\n"
+    told = b"taciturn: interrupted; each file of a report is\n"
     assert err.endswith(told)
     assert time.monotonic() - began < 10
     assert not (tmp_path / "out").exists()

@@ -31,6 +31,7 @@ from taciturn_federation import RunReport
 from taciturn_federation.commands.parties import Output, write_report
 from taciturn_federation.journal import Journal
 from taciturn_federation.local import Local, charge_for
+from taciturn_verify.account import verify_account
 
 
 def answered(hub, agent):
@@ -93,6 +94,15 @@ def test_the_model_of_an_abandoned_run_is_released_only_if_the_proposal_said_so(
     assert models[0] is not None
     for model in models:
         np.testing.assert_array_equal(model, models[0])
+
+
+def test_an_account_of_a_run_that_ended_before_its_first_answer_is_read_and_follows(star):
+    account, plan = open_accounts(star)[0], star.signed.proposal.plan()
+    reservation = account.reserve(charge_for(plan, 0, range(6)), purpose_of(plan, "ended early"))
+    reservation.begin()
+    reservation.close(released=False, answered=charge_for(plan, 0, []))
+    assert account.state().total.squares == 0
+    assert verify_account(account.file).verdict == "follows"
 
 
 def test_more_privacy_loss_than_the_account_has_is_no_acceptance(star, tmp_path):

@@ -89,7 +89,10 @@ def charge_of_legs(composition: Composition) -> Charge:
         summed=summed,
         colluders=observer.colluders if isinstance(observer, Sum) else 0,
         values=across * max(ledger.most_values() for ledger in ledgers),
-        least_scale=min(one.finest() if one.on_lattice else 0.0 for one in ledgers),
+        # without an answer nothing has to be on a lattice
+        least_scale=min(
+            0.0 if np.any(one.asked) and not one.on_lattice else one.finest() for one in ledgers
+        ),
         dealt=asked[0].dealt,
     )
 
