@@ -195,7 +195,7 @@ def test_a_signal_ends_a_computation_that_does_not_listen(tmp_path, monkeypatch)
         finally:
             process.kill()
     assert process.returncode == 130
-    told = b"taciturn: interrupted; each file of a report is\n"
+    told = b"taciturn: interrupted; each file of a report is complete or absent\n"
     assert err.endswith(told)
     assert time.monotonic() - began < 10
     assert not (tmp_path / "out").exists()
