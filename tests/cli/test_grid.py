@@ -438,7 +438,7 @@ def test_json_is_one_object_and_the_objective_of_a_private_file_is_withheld(caps
     assert values["objective"] is None
     assert values["central_objective"] is None
     assert values["question"] == "residual"
-    assert "zone 1 do not hang together" in err
+    assert "zone 1 are not connected by lines within the zone" in err
     code, out, _ = called(capsys, *asked, "--oracle-metrics")
     assert json.loads(out)["objective"] > 0
     code, out, _ = called(capsys, *(a if a != "1" else "inf" for a in asked))

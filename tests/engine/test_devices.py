@@ -316,7 +316,7 @@ def drawn(fault):
             known = type("Known", (), {"fresh": staticmethod(lambda: Stream(next(keys)))})
             patch.setattr(running, "Stream", known)
         if fault == "place":
-            patch.setattr(running, "Supply", ByPlace)
+            patch.setattr(running.door, "Supply", ByPlace)
         return answered([None] * RUNS if fault != "seeds" else range(RUNS))
 
 
@@ -377,7 +377,7 @@ def refusals_of_process():
     }
     for name, (which, given, on, more) in cases.items():
         if name == "ledger" and index:
-            running.observed_ledger = lambda ledger, _: dataclasses.replace(
+            running.door.observed_ledger = lambda ledger, _: dataclasses.replace(
                 ledger, kind=ledger.kind - 1
             )
         try:
