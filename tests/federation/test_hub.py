@@ -352,7 +352,7 @@ def test_a_server_ends_with_a_hub_that_is_killed_and_the_next_one_starts(study, 
         assert not is_free(port)
     code, output = struck(study, capsys)
     assert (code, "no hub of it runs on this machine." in output) == (0, True)
-    assert "lets mercy in until it takes the new configuration" in output
+    assert "admits mercy until it loads the new configuration" in output
 
 
 def test_a_hub_whose_disk_is_full_runs_on_and_takes_the_study_later(study, monkeypatch):
