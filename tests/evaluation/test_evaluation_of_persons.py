@@ -229,7 +229,7 @@ def test_a_table_with_persons_is_evaluated_by_person(patients, tmp_path, capsys,
     assert main([*map(str, run), *map(str, account), "--out", str(tmp_path / "out")]) == 0
     said = capsys.readouterr().out
     assert "90 persons with up to 4 rows each, 2 agents; 30 persons held out" in said
-    assert "of 30 persons held out" in said
+    assert "from 30 persons held out" in said
     results = json.loads((tmp_path / "out" / "results.json").read_text())
     assert (results["private_score"]["records"], results["private_score"]["unit"]) == (30, "person")
     assert "p11" not in said
