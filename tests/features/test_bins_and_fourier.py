@@ -1,4 +1,4 @@
-"""Bins and Fourier features: what they are, their norms, and what names mean."""
+"""Bins, hats and Fourier features: what they are, their norms, and what names mean."""
 
 import math
 
@@ -30,10 +30,31 @@ def test_a_number_is_in_the_bin_that_its_range_divided_into_equal_parts_says():
     assert bins.names[5:9] == ("age bin 0", "age bin 1", "age bin 2", "age bin 3")
 
 
-def test_numbers_outside_their_range_are_in_an_outer_bin():
+def test_a_number_between_two_nodes_gives_them_its_share_of_the_way():
+    hats = feature_map_named("hats:5", TABLE)
+    values = [-1.0, -0.75, -0.5, 0.1, 1.0]
+    rows = rows_of(len(values))
+    rows[:, 0] = values
+    found = hats.apply(rows)
+    np.testing.assert_array_equal(found[:, :5], rows)
+    nodes = [[1, 0, 0, 0, 0], [0.5, 0.5, 0, 0, 0], [0, 1, 0, 0, 0], [0, 0, 0.8, 0.2, 0]]
+    np.testing.assert_allclose(found[:, 5:10], [*nodes, [0, 0, 0, 0, 1]], atol=1e-15)
+    assert hats.names[5:7] == ("age hat 0", "age hat 1")
+
+
+def test_a_model_of_hats_is_any_function_that_is_linear_between_the_nodes():
+    heights, numbers = np.array([3.0, -1.0, 0.5, 2.0]), np.linspace(-1, 1, 101)
+    rows = rows_of(len(numbers))
+    rows[:, 0] = numbers
+    scores = feature_map_named("hats:4", TABLE).apply(rows)[:, 5:9] @ heights
+    np.testing.assert_allclose(scores, np.interp(numbers, np.linspace(-1, 1, 4), heights))
+
+
+@pytest.mark.parametrize("name", ["bins:3", "hats:3"])
+def test_numbers_outside_their_range_are_in_an_outer_bin_or_at_an_outer_node(name):
     rows = rows_of(2)
     rows[:, 0] = -7.0, 7.0
-    found = feature_map_named("bins:3", TABLE).apply(rows)
+    found = feature_map_named(name, TABLE).apply(rows)
     assert found[:, 5:8].tolist() == [[1, 0, 0], [0, 0, 1]]
 
 
@@ -45,7 +66,9 @@ def search(features):
     return max(np.linalg.norm(features.apply(some), axis=1).max() for some in (rows, corners))
 
 
-@pytest.mark.parametrize("name", ["bins:2", "bins:10", "fourier:2", "fourier:200"])
+@pytest.mark.parametrize(
+    "name", ["bins:2", "bins:10", "hats:2", "hats:10", "fourier:2", "fourier:200"]
+)
 def test_the_bound_on_the_norm_is_reached_and_not_exceeded(name):
     features = feature_map_named(name, TABLE)
     assert search(features) == pytest.approx(features.record_norm, rel=1e-12)
@@ -71,7 +94,7 @@ def test_features_are_the_same_for_everybody():
     np.testing.assert_array_equal(one.apply(rows_of()), other.apply(rows_of()))
 
 
-@pytest.mark.parametrize("name", ["bins:5", "fourier:8"])
+@pytest.mark.parametrize("name", ["bins:5", "hats:5", "fourier:8"])
 def test_features_have_a_name_each(name):
     features = feature_map_named(name, TABLE)
     assert features.apply(rows_of(3)).shape == (3, len(set(features.names)))
@@ -80,6 +103,7 @@ def test_features_have_a_name_each(name):
 
 NONSENSE = (
     *("", "wavelets", "bins", "bins:", "bins:x", "bins:-2", "bins:1", "bins:1.5"),
+    *("hats", "hats:1", "hats:0"),
     *("fourier:7", "fourier:0", "scattering:2"),
 )
 

@@ -186,4 +186,4 @@ def test_a_centre_that_is_mostly_noise_is_warned_of(folder, taciturn_, tmp_path)
 def test_more_features_than_a_model_holds_are_refused_before_they_are_made(features, folder):
     data = read_bounds(folder / "bounds.toml")
     with pytest.raises(InputError):
-        DataFacts.of(data, features)
+        DataFacts.of(data).with_features(features)

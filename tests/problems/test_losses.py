@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.optimize
 import scipy.special
 import sklearn.metrics
 
@@ -14,6 +15,7 @@ from taciturn.audit import check_oracle
 from taciturn.errors import InputError
 from taciturn.kernel.questions import Gradient, Point
 from taciturn.problems import (
+    CappedExponential,
     ClassWeighted,
     ClippedLoss,
     HuberHinge,
@@ -25,7 +27,8 @@ from taciturn.problems import (
     default_clip,
 )
 
-SCALAR = [Squared(), Logistic(), HuberHinge(smoothing=0.5), HuberHinge(smoothing=2.0)]
+HINGES = [HuberHinge(smoothing=0.5), HuberHinge(smoothing=2.0)]
+SCALAR = [Squared(), Logistic(), CappedExponential(), *HINGES]
 LOSSES = [*SCALAR, MultinomialLogistic(classes=4)]
 
 
@@ -55,6 +58,61 @@ def test_the_value_is_the_log_loss_of_sklearn(loss):
     labels = None if loss.outputs is None else range(4)
     theirs = sklearn.metrics.log_loss(np.asarray(targets), chances, labels=labels)
     assert float(loss.value(margins, targets).mean()) == pytest.approx(theirs, rel=1e-12)
+
+
+def expected(loss, scores, chance, clip=math.inf):
+    """The mean coefficient at each score, of records whose probability of 1 is `chance`."""
+    scores = jnp.asarray(scores)
+    ones = jnp.ones_like(scores)
+    of_one, of_other = (loss.coefficient(scores, y * ones) for y in (1, -1))
+    return chance * jnp.clip(of_one, -clip, clip) + (1 - chance) * jnp.clip(of_other, -clip, clip)
+
+
+@pytest.mark.parametrize("chance", [0.02, 0.3, 0.5, 0.9])
+def test_the_expected_loss_is_least_at_the_log_odds_alone(chance):
+    log_odds = math.log(chance / (1 - chance))
+    away = np.array([-3.0, -0.1, -1e-3, 1e-3, 0.1, 3.0])
+    for loss in (Logistic(), CappedExponential()):
+        assert float(expected(loss, [log_odds], chance)[0]) == pytest.approx(0, abs=1e-15)
+        assert np.all(np.sign(expected(loss, log_odds + away, chance)) == np.sign(away))
+    # the planted fault: a logistic loss clipped at 1/2, whose probabilities are not true
+    if chance != 0.5:
+        assert abs(float(expected(Logistic(), [log_odds], chance, clip=0.5)[0])) > 1e-3
+
+
+def test_the_capped_loss_is_the_clipped_logistic_score_without_its_mean_weighed_to_the_bound():
+    scores = np.linspace(-6, 6, 241)
+    chance = scipy.special.expit(scores)
+    one, other = np.clip(chance - 1, -0.5, 0.5), np.clip(chance, -0.5, 0.5)
+    mean = chance * one + (1 - chance) * other
+    weight = 0.5 / np.maximum(abs(one - mean), abs(other - mean))
+    for target, score in ((1.0, one), (-1.0, other)):
+        ours = CappedExponential().coefficient(jnp.asarray(scores), jnp.full(241, target))
+        np.testing.assert_allclose(ours, weight * (score - mean), atol=1e-15)
+
+
+def test_coefficients_of_a_simulated_population_are_true_with_the_capped_loss():
+    """Planted fault: the clipped logistic loss, whose coefficients are 41 % too large."""
+    draw_, truth = np.random.default_rng(0), np.array([1.0, -0.5, 0.25])
+    rows = draw_.standard_normal((200_000, 3))
+    targets = np.where(draw_.random(len(rows)) < scipy.special.expit(rows @ truth), 1.0, -1.0)
+
+    def minimiser(loss, clip):
+        def slope(model):
+            found = loss.coefficient(jnp.asarray(rows @ model), jnp.asarray(targets))
+            return rows.T @ np.clip(found, -clip, clip) / len(rows)
+
+        return scipy.optimize.root(slope, truth).x
+
+    # the asymptotic standard error: M^-1 S M^-1 / n, with M the curvature and S the scores' size
+    chance = scipy.special.expit(rows @ truth)
+    less = np.minimum(chance, 1 - chance) / 2
+    weights = (less, less / (2 * np.maximum(chance, 1 - chance)))
+    curvature, sizes = ((rows.T * weight) @ rows / len(rows) for weight in weights)
+    inverse = np.linalg.inv(curvature)
+    error = np.sqrt(np.diag(inverse @ sizes @ inverse) / len(rows))
+    assert np.all(abs(minimiser(CappedExponential(), 0.5) - truth) < 4 * error)
+    assert np.all(abs(minimiser(Logistic(), 0.5) / truth - 1) > 0.3)
 
 
 @pytest.mark.parametrize("smoothing", [0.1, 2.0])
@@ -109,7 +167,7 @@ def test_extreme_margins_stay_finite_and_keep_their_type(loss, dtype):
 
 def test_predictions_and_errors_count_what_they_should():
     margins, targets = jnp.array([2.0, -1.0, 0.0]), jnp.array([1.0, 1.0, -1.0])
-    for loss in (Logistic(), HuberHinge(0.5)):
+    for loss in (Logistic(), CappedExponential(), HuberHinge(0.5)):
         np.testing.assert_array_equal(loss.predict(margins), [1, -1, 1])
         np.testing.assert_array_equal(loss.error(margins, targets), [0, 1, 1])
     np.testing.assert_array_equal(Squared().error(margins, targets), [1, 4, 1])

@@ -68,7 +68,7 @@ def proposed(agents=2, share=0.25, **shared):
         ("long", request(**{**shared, "rounds": 6}), StructureRequest()),
     ]
     counts, dealt = data.counts, data.dealt
-    return propose_choice([data_facts(made())] * 3, counts, several, share=share, dealt=dealt)
+    return propose_choice(data_facts(made()), counts, several, share=share, dealt=dealt)
 
 
 @pytest.fixture(scope="module")
@@ -292,10 +292,10 @@ def charged(tmp_path, monkeypatch):
 def test_the_certificate_names_the_conditions_of_those_that_lost():
     """A feature map that was not public would have leaked by what it was asked, picked or not."""
     data = divide(made(), 1, split_seed=0)
-    heavy = request(regulariser=Named.parse("regulariser", "l2:1e6"))
+    heavy = request(regulariser=Named.parse("regulariser", "l2:1e6"), features="fourier:4")
     several = [("plain", request(), StructureRequest()), ("lost", heavy, StructureRequest())]
-    facts = [data_facts(made()), data_facts(made(), "fourier:4")]
-    proposal = propose_choice(facts, data.counts, several, share=0.25, dealt=data.dealt)
+    facts, counts = data_facts(made()), data.counts
+    proposal = propose_choice(facts, counts, several, share=0.25, dealt=data.dealt)
     found = tune(counted(made()), proposal, seed=5)
     assert found.names[found.picked] == "plain"
     assert any("fourier:4" in said for said in found.certificate.conditions)
@@ -328,9 +328,10 @@ def test_a_table_is_charged_before_its_cells_are_read(charged, tmp_path, capsys)
 def test_the_picked_proposal_is_planned_again_as_it_was_trained(agents, features, more):
     """Planted fault: the certificate of everything in place of that of the plan."""
     data = divide(made(), agents, split_seed=0)
+    more = {**more, "features": features}
     several = [(f"r{k}", request(rounds=k, **more), StructureRequest()) for k in (2, 3)]
-    facts = [data_facts(made(), features)] * 2
-    proposal = propose_choice(facts, data.counts, several, share=0.25, dealt=data.dealt)
+    facts, counts = data_facts(made()), data.counts
+    proposal = propose_choice(facts, counts, several, share=0.25, dealt=data.dealt)
     training = tune(counted(made()), proposal, seed=5).training
     planned = Proposal.from_json(training.proposal.to_json()).plan()
     assert training.plan.digest == planned.digest

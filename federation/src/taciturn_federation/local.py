@@ -27,7 +27,7 @@ from taciturn.engine import Plan, charge_of, charge_of_legs, records_for_door, s
 from taciturn.engine.program import Program
 from taciturn.engine.running import check_bounds, check_certificate, check_machine
 from taciturn.errors import InputError, PrivacyError, TaciturnError
-from taciturn.features import CONSTANT
+from taciturn.features import COLUMNS, CONSTANT
 from taciturn.kernel.door import Private
 from taciturn.kernel.privacy import (
     Certificate,
@@ -424,7 +424,7 @@ def _files(signed: SignedProposal, source: Source, agent: int) -> Files:
             f"{source.path} has {count} records (or places of persons), and the proposal says "
             f"{site.count} for {site.name}; use the file of the request, or request a new proposal"
         )
-    facts = DataFacts.of(table.bounds, proposal.data.features)
+    facts = DataFacts.of(table.bounds).with_features(proposal.data.features or COLUMNS)
     check_known(facts, proposal.all_counts, proposal, rows_per_person=per_person)
     return files
 

@@ -37,8 +37,17 @@ from taciturn.errors import InputError
 from taciturn.kernel import questions
 from taciturn.kernel.privacy import LEAST_RATE, ReplaceOne, Terms
 from taciturn.kernel.records import Spec
-from taciturn.problems import Identity, Loss, Problem, default_clip, structured_from
+from taciturn.problems import (
+    Identity,
+    Loss,
+    Named,
+    Problem,
+    default_clip,
+    default_loss,
+    structured_from,
+)
 from taciturn.problems import register as register_part
+from taciturn.typing import Task
 
 Value = float | int | str
 T = TypeVar("T")
@@ -244,6 +253,13 @@ class Method:
             return Composition(result, result.oracles(setting.clip))
 
         return cls(build=build, summary="a method of your own", network=kind)
+
+    def loss_for(self, task: Task, epsilon: float) -> Named:
+        """Return the default loss (`taciturn.problems.default_loss`): a bounded one under privacy.
+
+        Noise inside an objective needs a second derivative, which the bounded one does not have.
+        """
+        return default_loss(task, bounded=math.isfinite(epsilon) and not self.inside)
 
     def clip_for(self, loss: Loss, epsilon: float) -> float:
         """Return the default bound on a record's coefficient.

@@ -51,15 +51,12 @@ class RunOptions:
 
     request: Request
     structure: StructureRequest
-    features: str | None
     agents: int | None
     default_agents: int
 
     def division(self) -> Division:
         """Return how records are to be divided."""
-        return Division.of_request(
-            self.request, self.agents, default=self.default_agents, features=self.features
-        )
+        return Division.of_request(self.request, self.agents, default=self.default_agents)
 
 
 def method_options(methods: Mapping[str, Method] = METHODS, **defaults: Value) -> dict[str, Option]:
@@ -94,8 +91,8 @@ def all_options() -> dict[str, Option]:
 
 
 _AS_GIVEN = (
-    "epsilon", "rounds", "clip", "evaluate", "relation", "split_seed", "rows_per_person",
-    "agents_per_person",
+    "epsilon", "rounds", "clip", "features", "evaluate", "relation", "split_seed",
+    "rows_per_person", "agents_per_person",
 )  # fmt: skip
 
 
@@ -155,7 +152,6 @@ def run_options(
     return RunOptions(
         request=request,
         structure=structure,
-        features=given.get("features"),  # taciturn plan takes them from the data
         agents=given["agents"],
         default_agents=DEFAULT_AGENTS if structure.structure is None else 1,
     )

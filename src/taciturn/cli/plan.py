@@ -17,10 +17,10 @@ from taciturn.cli.options import all_options, method_options, run_options
 from taciturn.cli.records import counts_of, data_facts, whole_numbers
 from taciturn.engine.planning import Plan
 from taciturn.errors import InputError
+from taciturn.features import COLUMNS
 from taciturn.models import write_text
 from taciturn.problems import NONE
 from taciturn.report import counted, strict
-from taciturn.tables import encoded_names
 from taciturn.training import Proposal, Request, Width, expected_width, forecast, warnings_of
 
 _MOST_PLANS = 20
@@ -58,10 +58,7 @@ def plan(
     **given: Any,
 ) -> None:
     """Predict noise and accuracy from public facts; no record is read."""
-    features = given.pop("features")
-    if features is not None and features.isdecimal():
-        raise InputError("--features is called --columns now: the encoded columns of a record")
-    stated = {name: given.pop(name) for name in _FACTS} | {"data": data, "features": features}
+    stated = {name: given.pop(name) for name in _FACTS} | {"data": data}
     console.check_free(out, force=force)
     numbers = _numbers(rounds)
     if out is not None and numbers is not None and len(numbers) > 1:
@@ -135,23 +132,19 @@ def _answer(
     counts = counts_of(
         stated, run.agents, default=run.default_agents, rows_per_person=request.rows_per_person
     )
-    columns = tuple(map(str, range(data.columns)))
-    if data.feature_map is not None:
-        columns = data.feature_map.names
-    elif data.table is not None:
-        columns = encoded_names(data.table.bounds)
-    structure = run.structure.of_columns(columns)
+    structure = run.structure.of_columns(request.facts_with_features(data).names)
     dealt = stated["counts"] is None and len(counts) > 1  # --counts says what each agent has
     planned = training.propose(data, counts, request, structure, dealt=dealt)
     names = [planned.method.name] if request.centre else _names(planned, options)
-    forecasts = []
+    forecasts, features = [], planned.data.features or COLUMNS
     for name in names:
         method = request.methods[name]
         needed = structure if method.structure == "required" else None
         # of another method its options and the loss alone
         kept = {k: options[k] for k in method_options() if method.has(k) and options[k] is not None}
         none = NONE
-        alone = replace(request, algorithm=name, options=kept, regulariser=none, constraint=none)
+        alone = replace(request, algorithm=name, features=features, options=kept)
+        alone = replace(alone, regulariser=none, constraint=none)
         for count in _rounds(method, len(counts), alone, rounds):
             now = replace(alone, rounds=count)
             compared = training.propose(data, counts, now, needed, dealt=dealt)

@@ -98,7 +98,7 @@ def data_facts(options: Mapping[str, Any], loss: Named | None) -> DataFacts:
         return _of_data_set(options, options["data"])
     if options["bounds"] is not None:
         _refuse(options, ("columns", "classes", "record_norm"), "follows from the bounds file")
-        return DataFacts.of(tables.read_bounds(options["bounds"]), options["features"])
+        return DataFacts.of(tables.read_bounds(options["bounds"]))
     return _of_numbers(options, loss)
 
 
@@ -127,12 +127,10 @@ def _of_data_set(options: Mapping[str, Any], name: str) -> DataFacts:
         table=None,
         numbers=facts.numbers,
         picture=facts.picture,
-        features=options["features"],
     )
 
 
 def _of_numbers(options: Mapping[str, Any], loss: Named | None) -> DataFacts:
-    _refuse(options, ("features",), "is for a data set by name, or a bounds file")
     for name, value in (("columns", options["columns"]), ("loss", loss)):
         if value is None:
             raise InputError(

@@ -219,7 +219,7 @@ def _trained(
     started: Callable[[], None] | None,
 ) -> Training:
     data, output = prepared.data, keeper.output
-    cells = sum(data.all_counts) * len(data.names)
+    cells = sum(data.all_counts) * prepared.proposal.data.coordinates
     small = processes.count == 1 and data.public and cells <= _REFERENCE_CELLS
     # the bar stays on this thread: when Ctrl-C ends it, it gives the terminal's cursor back
     interrupted = failed_if_interrupted(prepared.account)

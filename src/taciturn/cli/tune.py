@@ -194,18 +194,17 @@ def _prepared(
     """Return what is proposed, from public facts alone; cells of tables are read later."""
     share = SHARE if given["evaluate"] is None else given["evaluate"]
     every = [{**given, "evaluate": None, **options} for options in ({}, *candidates)]
-    default, *others = runs = [run_options(one) for one in every]
+    default, *others = [run_options(one) for one in every]
     data = counted_records(name, tables, output, lambda _: default.division())
-    facts = [data.facts.model_copy(update={"features": run.features}) for run in runs]
     requests = []
     for options, run in zip(candidates, others, strict=True):
         title = ", ".join(f"{k.replace('_', '-')} {value}" for k, value in options.items())
         requests.append((title or "default", run.request, run.structure))
-    counts, dealt = data.all_counts, data.dealt
-    proposal = tuning.propose_choice(facts[1:], counts, requests, share=share, dealt=dealt)
+    facts, counts, dealt = data.facts, data.all_counts, data.dealt
+    proposal = tuning.propose_choice(facts, counts, requests, share=share, dealt=dealt)
     alone = None
     with suppress(InputError):  # the default alone need not suit the records
-        alone = propose(facts[0], counts, default.request, dealt=dealt)
+        alone = propose(facts, counts, default.request, dealt=dealt)
     price = tuning.price_of(proposal, tuning.plan_choice(proposal), alone)
     return _Prepared(proposal, price, data, account)
 

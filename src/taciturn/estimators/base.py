@@ -43,7 +43,7 @@ from taciturn.estimators.records import (
     shape_of,
 )
 from taciturn.estimators.validation import RowsLike, column_names
-from taciturn.features import FeatureMap, feature_map_named, usage
+from taciturn.features import COLUMNS, usage
 from taciturn.kernel.questions import name_of_class
 from taciturn.problems import Loss, Named
 from taciturn.training import (
@@ -53,7 +53,6 @@ from taciturn.training import (
     Training,
     default_of,
     delta_warning,
-    feature_conditions,
     known_forecast,
     propose,
     risk_warning,
@@ -284,14 +283,9 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
             shape, names = shape_of(X), names_of(X)
             validation.check_size(X, y)
         facts, fit = self._planned(X, y, shape, names, agents, persons, read)
-        data = fit.counted(self._division(agents))
-        proposal = propose(
-            data.facts,
-            data.all_counts,
-            self._request(fit.targets),
-            self._structure(shape[1], fit.encoding),
-            dealt=data.dealt,
-        )
+        data, request = fit.counted(self._division(agents)), self._request(fit.targets)
+        structure = self._structure(shape[1], fit.facts.columns)
+        proposal = propose(data.facts, data.all_counts, request, structure, dealt=data.dealt)
         try:
             training = train(data, proposal, seed=seed, account=account, trace=False)
         except AccountError as error:
@@ -359,13 +353,12 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         fit = Fit(
             shape=shape,
             names=names,
-            encoding=Encoding(ranges, self._feature_map(ranges, names)),
+            ranges=ranges,
             targets=self._targets(answers),
             known=owners,
             numbers=persons_of(persons, shape[0], most),
             conditions=(
                 *(fact.condition(most) for fact in facts),
-                *feature_conditions(self.features),
                 owners_condition(most, dealt=owners is None and dealt_to != 1),
                 AS_THEY_ARE,
             ),
@@ -397,14 +390,6 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
     def _encode(self, answers: HostArray, targets: Targets) -> Num[HostArray, "N"]:
         """Return -1 and 1, class numbers, or numbers in [-1, 1]."""
 
-    def _feature_map(self, ranges: Ranges, names: Sequence[str] | None) -> FeatureMap | None:
-        """Return the feature map for rows encoded with these ranges, if there is one."""
-        if self.features is None:
-            return None
-        if not isinstance(self.features, str):
-            raise InputError(f"features is {self.features!r}; write {usage()}, or None")
-        return feature_map_named(self.features, ranges.inputs(names))
-
     def _scores(self, X: RowsLike) -> Float[HostArray, "N *K"]:
         """Return x'coef + intercept, with features clipped and filled as in `fit`."""
         check_is_fitted(self, "coef_")
@@ -422,8 +407,10 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
     def _request(self, targets: Targets) -> Request:
         same = (
             "epsilon", "delta", "observer", "relation", "rows_per_person", "agents_per_person",
-            "clip", "rounds", "evaluate", "split_seed",
+            "clip", "rounds", "evaluate", "split_seed", "features",
         )  # fmt: skip
+        if not isinstance(self.features, str | None):
+            raise InputError(f"features is {self.features!r}; write {usage()}, or {COLUMNS!r}")
         method = self.algorithm
         return Request(
             **{name: getattr(self, name) for name in same},
@@ -453,9 +440,9 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
             raise InputError(f"{twice[0]} is given twice, by itself and in options; give it once")
         return {name: getattr(self, name) for name in sorted(settings)} | given
 
-    def _structure(self, columns: int, encoding: Encoding) -> Structure | None:
+    def _structure(self, columns: int, encoded: int) -> Structure | None:
         """Return the structure of the weights of that many columns of X; None by default."""
-        del columns, encoding
+        del columns, encoded
         return None
 
     def _facts(self, indicators: Sequence[int]) -> tuple[Fact, ...]:
@@ -468,7 +455,7 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
 
     def _keep(self, training: Training, fit: Fit) -> None:
         """Store the fit, with coefficients per unit of the user's columns, or per feature."""
-        encoding, targets = fit.encoding, fit.targets
+        encoding, targets = fit.encoding(training.proposal.data.features), fit.targets
         weights = targets.scale * training.model.reshape(len(training.model), -1)
         slopes, missing, intercepts = encoding.in_units(weights)
         intercepts, ranges = intercepts + targets.offset, encoding.ranges

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import abc
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, get_args
 
@@ -18,9 +17,9 @@ from taciturn import checks
 from taciturn.errors import InputError
 from taciturn.estimators.base import PrivateLinearModel
 from taciturn.estimators.ranges import Ranges, ranges_for, ranges_seen
-from taciturn.estimators.records import Encoding, Targets
+from taciturn.estimators.records import Targets
 from taciturn.estimators.validation import RowsLike, labels_in, numbers_in
-from taciturn.features import FeatureMap
+from taciturn.features import COLUMNS
 from taciturn.problems import Named, is_second
 from taciturn.training import Structure, chain_of, labels_of, weights_by_label
 from taciturn.training.parts import GraphSource, StructureName
@@ -111,9 +110,10 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
     class_weight: Mapping[Any, float] | None = None
     prior: Mapping[Any, float] | None = None
 
-    @abc.abstractmethod
-    def _loss(self, classes: int) -> Named:
-        """Return the loss for that many classes, by name."""
+    @property
+    def _loss(self) -> Named | None:
+        """The loss; None, as here, for the default one for the number of classes."""
+        return None
 
     def decision_function(self, X: RowsLike) -> Float[HostArray, "N *K"]:
         """Return the score of each row: (N,) for two classes, (N, K) for K."""
@@ -140,7 +140,7 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
                 "Only binary classification is supported. The type of the target is multiclass; "
                 "use PrivateLogisticRegression for more than two classes"
             )
-        return Targets(self._loss(len(labels)), 1.0, 0.0, labels)
+        return Targets(self._loss, 1.0, 0.0, labels)
 
     @override
     def _encode(self, answers: HostArray, targets: Targets) -> Num[HostArray, "N"]:
@@ -213,10 +213,6 @@ class PrivateLogisticRegression(PrivateClassifier):
         probabilities: HostArray = softmax(scores, axis=1)
         return probabilities
 
-    @override
-    def _loss(self, classes: int) -> Named:
-        return Named(name="logistic" if classes == 2 else "multinomial", numbers=())
-
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class PrivateSVC(PrivateClassifier):
@@ -236,8 +232,9 @@ class PrivateSVC(PrivateClassifier):
 
     smoothing: float = 0.5
 
+    @property
     @override
-    def _loss(self, classes: int) -> Named:
+    def _loss(self) -> Named:
         width = checks.positive("smoothing", self.smoothing)
         return Named(name="hinge", numbers=(width,))
 
@@ -278,30 +275,25 @@ class PrivateStructuredClassifier(PrivateLogisticRegression):
     smoothing: float = 0.0
 
     @override
-    def _feature_map(self, ranges: Ranges, names: Sequence[str] | None) -> FeatureMap | None:
-        if self.features is not None and self.structure != "lasso":
-            raise InputError(
-                f"features={self.features!r} excludes the structure {self.structure!r}, which "
-                'relates columns; leave one out, or use structure="lasso"'
-            )
-        return super()._feature_map(ranges, names)
-
-    @override
     def _options(self) -> dict[str, Any]:
         given = {"smoothing": self.smoothing} if self.smoothing else {}
         return super()._options() | given
 
     @override
-    def _structure(self, columns: int, encoding: Encoding) -> Structure:
+    def _structure(self, columns: int, encoded: int) -> Structure:
         """Return the structure; edges and rows of A exclude indicators and the constant."""
-        edges, rows = np.empty((0, 2), int), np.empty((0, encoding.columns))
-        name = self.structure
+        edges, rows, name = np.empty((0, 2), int), np.empty((0, encoded)), self.structure
+        if self.features not in (None, COLUMNS) and name != "lasso":
+            raise InputError(
+                f"features={self.features!r} excludes the structure {name!r}, which "
+                'relates columns; leave one out, or use structure="lasso"'
+            )
         if name == "fused-lasso":
             edges = chain_of(columns) if self._source == "chain" else self._edges(columns)
             name = name if len(edges) else "lasso"
         elif name == "generalized-lasso":
             rows = self._rows(columns)
-            rows = np.pad(rows, ((0, 0), (0, encoding.columns - rows.shape[1])))
+            rows = np.pad(rows, ((0, 0), (0, encoded - rows.shape[1])))
         elif name != "lasso":
             raise InputError(
                 f"structure is {name!r}; choose from {', '.join(get_args(StructureName))}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -16,7 +16,7 @@ from taciturn.datasets import Dataset, Split
 from taciturn.engine import check_chargeable
 from taciturn.errors import InputError
 from taciturn.estimators.ranges import Ranges
-from taciturn.features import FeatureMap
+from taciturn.features import FeatureMap, feature_map_named
 from taciturn.kernel.records import Draw, numbered
 from taciturn.problems import Named, partition_by
 from taciturn.tables import INTERCEPT, Form, Report
@@ -100,17 +100,18 @@ def owners_of(agents: Any, rows: int) -> tuple[int | None, tuple[Int[HostArray, 
 class Targets(NamedTuple):
     """How targets are encoded, and the map from encoded scores to the user's units.
 
+    - `loss`: None for the default.
     - `scale`, `offset`: a score z of the encoded problem is `offset + scale * z` in those units;
     - `labels`: the classes in the order of the scores, sorted; None for a regression.
     """
 
-    loss: Named
+    loss: Named | None
     scale: float
     offset: float
     labels: HostArray | None
 
-    def facts(self, *, columns: int, record_norm: float) -> DataFacts:
-        """Return the public facts about records of that many encoded columns."""
+    def facts(self, *, columns: int, record_norm: float, numbers: int = 0) -> DataFacts:
+        """Return the public facts about records of that many encoded columns, numbers first."""
         classes = None if self.labels is None else len(self.labels)
         task: Task = "regression"
         if classes is not None:
@@ -122,6 +123,8 @@ class Targets(NamedTuple):
             columns=columns,
             record_norm=record_norm,
             table=None,
+            numbers=numbers,
+            constant=numbers > 0,
         )
 
 
@@ -133,21 +136,12 @@ class Encoding:
     features: FeatureMap | None
 
     @property
-    def record_norm(self) -> float:
-        """The largest norm of a row."""
-        return (self.features or self.ranges).record_norm
-
-    @property
     def columns(self) -> int:
         """D, the number of entries of a row."""
         ranges = self.ranges
         if self.features is not None:
             return len(self.features.names)
         return len(ranges.minimum) + len(ranges.indicators) + 1
-
-    def names(self, columns: Sequence[str] | None) -> tuple[str, ...]:
-        """Return the names of the entries of a row."""
-        return self.ranges.inputs(columns).names if self.features is None else self.features.names
 
     def rows(self, cells: Float[HostArray, "N k"]) -> Float[HostArray, "N D"]:
         """Return the rows that agents hold."""
@@ -194,7 +188,7 @@ class Encoding:
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """The records of a fit and their encoding.
+    """The records of a fit and the ranges of their columns.
 
     - `names`: The names of the columns of X, if any. `known`: The rows of each agent; None if they
       are dealt. `numbers`: The person of each row; None if records are protected.
@@ -205,7 +199,7 @@ class Fit:
 
     shape: tuple[int, int]
     names: tuple[str, ...] | None
-    encoding: Encoding
+    ranges: Ranges
     targets: Targets
     known: tuple[Int[HostArray, "_m"], ...] | None
     numbers: Int[HostArray, "N"] | None
@@ -214,15 +208,28 @@ class Fit:
     cells: Callable[[], tuple[Float[HostArray, "N k"], HostArray]]
     encode: Callable[[HostArray, Targets], Num[HostArray, "N"]]
 
+    @property
+    def facts(self) -> DataFacts:
+        """The public facts about the records, before features."""
+        columns, norm = Encoding(self.ranges, None).columns, self.ranges.record_norm
+        return self.targets.facts(columns=columns, record_norm=norm, numbers=self.shape[1])
+
+    def encoding(self, features: str | None) -> Encoding:
+        """Return the encoding with the feature map of that name."""
+        inputs = self.ranges.inputs(self.names)
+        return Encoding(
+            self.ranges, None if features is None else feature_map_named(features, inputs)
+        )
+
     def counted(self, division: Division) -> Counted:
         """Return the records, counted; cells are read only when they are loaded."""
-        encoding, (rows, width) = self.encoding, self.shape
+        rows, width = self.shape
         return Counted(
             title=f"a fit of {rows:,} rows",
             columns=self.names or tuple(f"x{k}" for k in range(width)),
             division=division,
-            facts=self.targets.facts(columns=encoding.columns, record_norm=encoding.record_norm),
-            names=encoding.names(self.names),
+            facts=self.facts,
+            inputs=self.ranges.inputs(self.names),
             all_counts=division.counts(self.known, self.numbers, rows),
             owned=self.known is not None,
             load=self._loaded,
@@ -234,13 +241,9 @@ class Fit:
     ) -> DividedData:
         del precision, report
         cells, answers = self.cells()
-        self.encoding.ranges.check_filled(cells, self.names)
-        values, rows, targets = (
-            self.encode(answers, self.targets),
-            self.encoding.rows(cells),
-            self.targets,
-        )
-        facts = targets.facts(columns=rows.shape[1], record_norm=self.encoding.record_norm)
+        self.ranges.check_filled(cells, self.names)
+        values, rows = self.encode(answers, self.targets), self.ranges.encoded(cells)
+        facts, targets, features = self.facts, self.targets, division.features
         dataset = Dataset(
             name=facts.name,
             title=facts.name,
@@ -248,7 +251,9 @@ class Fit:
             targets=values,
             task=facts.task,
             classes=facts.classes,
-            feature_names=self.encoding.names(self.names),
+            feature_names=self.ranges.inputs(self.names).names,
+            numbers=tuple(range(facts.numbers)),
+            interval="symmetric",
             train_rows=len(rows),
             public=False,
             licence="not stated",
@@ -258,11 +263,14 @@ class Fit:
             labels=None if targets.labels is None else tuple(map(str, targets.labels.tolist())),
             target_scale=(targets.scale, targets.offset),
         )
+        feature_map = self.encoding(features).features
+        rows = rows if feature_map is None else feature_map.apply(rows)
         parts = Split(rows, values, rows[:0], values[:0])
         owners, held, persons = division.rows(self.known, self.numbers, len(rows), draw)
         return DividedData(
-            dataset, parts, owners, held_out=held, persons=persons, conditional=self.read_off
-        )
+            dataset, parts, owners, feature_map, features, held, persons,
+            conditional=self.read_off,
+        )  # fmt: skip
 
 
 def shape_of(rows: Any) -> tuple[int, int]:

@@ -1,6 +1,6 @@
 """Public feature maps, from encoded records to the rows that agents hold, and their names.
 
-Their names on the command line are `scattering`, `fourier:500`, `bins:10`.
+Their names on the command line are `scattering`, `fourier:500`, `bins:10`, `hats:10`.
 """
 
 from __future__ import annotations
@@ -10,19 +10,26 @@ from types import MappingProxyType
 
 from taciturn.errors import InputError
 from taciturn.features.around import CONSTANT, CentredRows
-from taciturn.features.bins import Bins, set_bins
+from taciturn.features.bins import Bins, Hats, set_bins
 from taciturn.features.feature_map import FeatureMap, Inputs, applied
 from taciturn.features.fourier import Fourier
 from taciturn.features.scattering import Scattering
 
 __all__ = [
-    "CONSTANT", "FEATURES", "CentredRows", "FeatureMap", "Inputs", "applied", "feature_map_named",
-    "set_bins", "usage",
+    "COLUMNS", "CONSTANT", "FEATURES", "HATS", "CentredRows", "FeatureMap", "Inputs", "applied",
+    "feature_map_named", "set_bins", "usage",
 ]  # fmt: skip
+
+COLUMNS, HATS = "columns", "hats:10"  # no map; the default of tables where it is likely to pay
 
 # name: what its number counts (None if it has none), and the map
 FEATURES: Mapping[str, tuple[str | None, Callable[..., FeatureMap]]] = MappingProxyType(
-    {"scattering": (None, Scattering), "fourier": ("features", Fourier), "bins": ("bins", Bins)}
+    {
+        "hats": ("nodes", Hats),
+        "bins": ("bins", Bins),
+        "fourier": ("features", Fourier),
+        "scattering": (None, Scattering),
+    }
 )
 
 
@@ -39,6 +46,6 @@ def feature_map_named(text: str, inputs: Inputs) -> FeatureMap:
 
 
 def usage() -> str:
-    """Return the names of the maps for help texts: 'scattering, fourier:N, bins:N'."""
+    """Return the names of the maps for help texts: 'hats:N, bins:N, fourier:N, scattering'."""
     shown = [name if counted is None else f"{name}:N" for name, (counted, _) in FEATURES.items()]
     return ", ".join(shown)

@@ -72,6 +72,51 @@ class Logistic(MarginLoss):
 
 
 @final
+class CappedExponential(MarginLoss):
+    r"""l(z, y) = exp(-m) / 2 for m = y z >= 0, and (1 - m) / 2 below; its scores are log-odds.
+
+    The coefficient is -y phi(m), phi(m) = min(1, exp(-m)) / 2, continuous and not increasing in m,
+    so l is convex; it lies in [-1/2, 1/2].
+
+    **The minimiser.** Let p = 1 / (1 + exp(-z*)) be the probability of y = 1. The expected loss p
+    l(z) + (1 - p) l(-z) is least where p phi(z) = (1 - p) phi(-z). Since phi(-z) / phi(z) = exp(z)
+    for every z, this is at z = z* alone: in a population whose log-odds are x'w*, w* is the
+    minimiser.
+
+    **The least sensitivity.** Let l be a convex function of m whose minimiser is the log-odds, and
+    scaled to have slope -1/2 at m = 0. Its -l' is not increasing in m, hence at least 1/2 below 0,
+    and its supremum, which bounds what a record adds to a gradient, is at least 1/2. This loss
+    attains it. The logistic loss has twice the supremum, and clipped at 1/2, where it has the same,
+    its minimiser is not the log-odds (`ClippedLoss`).
+
+    **The largest score.** A score psi_y(z) of conditional mean 0 at the log-odds satisfies
+    p psi_1 + (1 - p) psi_-1 = 0, so |psi_1| / |psi_-1| = exp(-z): it is determined up to a weight
+    that depends on z. Here the larger of the two has size 1/2 at every z, so no unbiased score of
+    size at most 1/2 is larger anywhere. It is the conditionally unbiased score of Künsch, Stefanski
+    and Carroll 1989 for the logistic model and this bound.
+
+    **Curvature.** l'' = exp(-m) / 2 for m > 0 and 0 below, hence at most 1/2. At the log-odds its
+    conditional mean is min(p, 1 - p) / 2 <= 1/4, as for the logistic loss; where all records are
+    classified correctly by margins near 0, as may happen near w = 0, it is 1/2, and steps must not
+    exceed what that allows. It jumps at 0, so the loss does not suit noise inside an objective.
+    """
+
+    log_odds = True
+    lipschitz = 0.5
+    smoothness = 0.5
+    start_coefficient = 0.5
+
+    @override
+    def value(self, margins: PerRecord, targets: TargetArray) -> PerRecord:
+        products = targets * margins
+        return (jnp.exp(-jnp.maximum(products, 0)) - jnp.minimum(products, 0)) / 2
+
+    @override
+    def coefficient(self, margins: PerRecord, targets: TargetArray) -> PerRecord:
+        return -targets * jnp.exp(-jnp.maximum(targets * margins, 0)) / 2
+
+
+@final
 class HuberHinge(MarginLoss):
     """The hinge max(0, 1 - y z) with its kink replaced by a parabola of half-width h = `smoothing`.
 

@@ -20,7 +20,13 @@ from pydantic import Field
 from taciturn.documents import Part
 from taciturn.errors import InputError
 from taciturn.kernel.questions import Loss, Squared, name_of_class
-from taciturn.problems.losses import HuberHinge, Logistic, MarginLoss, MultinomialLogistic
+from taciturn.problems.losses import (
+    CappedExponential,
+    HuberHinge,
+    Logistic,
+    MarginLoss,
+    MultinomialLogistic,
+)
 from taciturn.problems.regularisers import L1, L2, ElasticNet, NoRegulariser, Regulariser
 from taciturn.problems.sets import Ball, Box, ConvexSet, Simplex, WholeSpace
 from taciturn.typing import Task
@@ -81,11 +87,15 @@ class Entry(Generic[T]):
 
 
 _LOSSES: dict[str, Entry[Loss]] = {
+    "capped-exponential": Entry(CappedExponential, task="binary"),
     "logistic": Entry(Logistic, task="binary"),
     "hinge": Entry(HuberHinge, ("H",), task="binary"),
     "multinomial": Entry(MultinomialLogistic, task="multiclass", by_classes=True),
     "squared": Entry(Squared, task="regression"),
 }
+_LIKELIHOODS: dict[Task, str] = {
+    "binary": "logistic", "multiclass": "multinomial", "regression": "squared",
+}  # fmt: skip
 _REGULARISERS: dict[str, Entry[Regulariser]] = {
     "none": Entry(NoRegulariser),
     "l1": Entry(L1, ("W",)),
@@ -137,9 +147,16 @@ def register(kind: type[T]) -> type[T]:
     return kind
 
 
-def default_loss(task: Task) -> str:
-    """Return the name of the first loss in the table that suits the targets."""
-    return next(name for name, entry in LOSSES.items() if entry.task == task)
+def default_loss(task: Task, *, bounded: bool) -> Named:
+    """Return the default loss for the targets: of the model's likelihood, or a `bounded` one.
+
+    The bounded one has the same minimiser in the population and the least Lipschitz constant
+    (`CappedExponential`); the likelihood is statistically efficient, and smooth.
+    """
+    name = _LIKELIHOODS[task]
+    if bounded:
+        name = next(name for name, entry in LOSSES.items() if entry.task == task)
+    return Named(name=name, numbers=())
 
 
 def loss_named(name: str, numbers: Sequence[float], task: Task, classes: int | None) -> Loss:

@@ -12,7 +12,7 @@ from pydantic import model_validator
 from taciturn import checks, problems, tables
 from taciturn.documents import Part
 from taciturn.errors import InputError
-from taciturn.features import FeatureMap, Inputs, feature_map_named
+from taciturn.features import COLUMNS, FeatureMap, Inputs, feature_map_named
 from taciturn.kernel.records import held_out_counts, held_out_share
 from taciturn.problems import Loss, Name, Named
 from taciturn.tables import Bounds, Categories, Form, Numeric
@@ -131,6 +131,7 @@ class DataFacts(Part):
       norm.
     - `table`: The bounds of a user's table; None for a data set and for bare numbers.
     - `numbers`: The number of columns of numbers in [-1, 1].
+    - `constant`: Whether the last column is known to be 1 in every row; a table has such a column.
     - `picture`: Height, width and channels if records are pictures.
     - `features`: The public feature map (`taciturn.features`), by name; None for the columns
       themselves.
@@ -143,11 +144,12 @@ class DataFacts(Part):
     record_norm: float
     table: TableFacts | None
     numbers: int = 0
+    constant: bool = False
     picture: tuple[int, int, int] | None = None
     features: Name | None = None
 
     @classmethod
-    def of(cls, bounds: Bounds, features: str | None = None) -> DataFacts:
+    def of(cls, bounds: Bounds) -> DataFacts:
         """Return the facts about a table that its bounds file states."""
         return cls(
             name=bounds.target_name,
@@ -157,8 +159,11 @@ class DataFacts(Part):
             record_norm=tables.encoded_norm(bounds),
             table=TableFacts.of(bounds),
             numbers=len(tables.inputs_of(bounds).numbers),
-            features=features,
         )
+
+    def with_features(self, name: str) -> DataFacts:
+        """Return the facts with the feature map of that name, or with the columns themselves."""
+        return DataFacts(**dict(self) | {"features": None if name == COLUMNS else name})
 
     @property
     def inputs(self) -> Inputs:
@@ -167,7 +172,8 @@ class DataFacts(Part):
             return tables.inputs_of(self.table.bounds)
         names = tuple(f"column {place}" for place in range(self.columns))
         numbers = tuple(range(self.numbers))
-        return Inputs(names, self.record_norm, numbers, None, self.picture)
+        constant = self.columns - 1 if self.constant else None
+        return Inputs(names, self.record_norm, numbers, constant, self.picture)
 
     @property
     def feature_map(self) -> FeatureMap | None:
@@ -218,10 +224,9 @@ class DataFacts(Part):
             self.table.bounds  # noqa: B018 - checked
         return self
 
-    def loss(self, named: Named | None) -> tuple[Named, Loss]:
-        """Return a loss that suits the targets, the default one if none is named."""
-        chosen = named or Named(name=problems.default_loss(self.task), numbers=())
-        return chosen, problems.loss_named(chosen.name, chosen.numbers, self.task, self.classes)
+    def loss(self, named: Named) -> Loss:
+        """Return the loss of that name; `InputError` unless it suits the targets."""
+        return problems.loss_named(named.name, named.numbers, self.task, self.classes)
 
 
 def feature_conditions(features: str | None) -> tuple[str, ...]:

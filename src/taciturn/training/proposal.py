@@ -177,7 +177,7 @@ class Proposal(Document):
     @property
     def problem(self) -> problems.Problem:
         """The problem: loss, regulariser or structure, constraint."""
-        loss = weighted(self.data.loss(self.loss)[1], self.class_weights)
+        loss = weighted(self.data.loss(self.loss), self.class_weights)
         regulariser, constraint = self.regulariser, self.constraint
         plain = problems.Problem(
             loss,

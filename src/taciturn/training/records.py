@@ -13,7 +13,7 @@ from jaxtyping import Bool, Int
 from taciturn import checks
 from taciturn.datasets import Dataset, Split, divided
 from taciturn.errors import InputError
-from taciturn.features import CentredRows, FeatureMap, Inputs, applied, feature_map_named, usage
+from taciturn.features import COLUMNS, CentredRows, FeatureMap, Inputs, applied, feature_map_named
 from taciturn.kernel.records import (
     Devices,
     Draw,
@@ -31,7 +31,7 @@ from taciturn.kernel.records import (
     random_partition,
     shards_of_process,
 )
-from taciturn.tables import Files, Report, Table, TableFile, inputs_of, table_of
+from taciturn.tables import INTERCEPT, Files, Report, Table, TableFile, inputs_of, table_of
 from taciturn.training.facts import DataFacts
 from taciturn.training.proposal import Proposal
 from taciturn.training.request import Request, StructureRequest, option, propose
@@ -59,16 +59,14 @@ class Division:
     )
     default: int = DEFAULT_AGENTS
     split_seed: int = 0
-    features: str | None = option(
-        f"Public feature map: {usage()}.", str, default=None, shown="the columns"
-    )
+    features: str | None = None
     rows_per_person: int | None = None
     agents_per_person: int = 1
     evaluate: float | None = None
 
     @classmethod
     def of_request(cls, request: Request, agents: int | None, **how: Any) -> Division:
-        """Return the division that a request needs; `how` are `default` and `features`."""
+        """Return the division that a request needs; `how` is `default`."""
         return cls(
             agents=agents,
             split_seed=request.split_seed,
@@ -182,7 +180,7 @@ class Counted:
     """Records that are counted but not read: the facts for a proposal, and how to read them.
 
     - `columns`: The columns to which an account is bound.
-    - `facts`, `names`: The public facts, except counts; the names of the coordinates of a row.
+    - `facts`, `inputs`: The public facts, except counts and features; what a feature map must know.
     - `all_counts`: Records of each agent, or places of persons, including those to be held out.
     - `owned`: Whether the records have owners.
     - `load`: Reads the records, given a division, a draw, the precision of stored rows and a report
@@ -199,7 +197,7 @@ class Counted:
     columns: tuple[str, ...]
     division: Division
     facts: DataFacts
-    names: tuple[str, ...]
+    inputs: Inputs
     all_counts: tuple[int, ...]
     owned: bool
     load: Callable[[Division, Draw, Precision, Report | None], DividedData]
@@ -218,18 +216,21 @@ class Counted:
         """K, if persons are protected."""
         return self.division.rows_per_person
 
+    def names_with(self, features: str | None) -> tuple[str, ...]:
+        """Return the names of the coordinates of a row with these features."""
+        if features is None:
+            return self.inputs.names
+        return feature_map_named(features, self.inputs).names
+
 
 def count_data(division: Division, dataset: Dataset | Table) -> Counted:
     """Return the counted records of a data set, or of a table already read."""
-    names, features = dataset.feature_names, division.features
-    if features is not None:
-        names = feature_map_named(features, inputs_for(dataset)).names
     return Counted(
         title=dataset.title,
         columns=dataset.columns,
         division=division,
-        facts=data_facts(dataset, features),
-        names=names,
+        facts=data_facts(dataset),
+        inputs=inputs_for(dataset),
         all_counts=division.counts(dataset.owners, dataset.persons, dataset.train_rows),
         owned=dataset.owners is not None,
         load=lambda division, draw, _, __: divide_records(dataset, division, draw),
@@ -239,7 +240,6 @@ def count_data(division: Division, dataset: Dataset | Table) -> Counted:
 
 def count_files(division: Division, files: Files) -> Counted:
     """Return the counted records of a table's files."""
-    facts = DataFacts.of(files.bounds, division.features)
 
     def load(
         division: Division, draw: Draw, precision: Precision, report: Report | None
@@ -250,8 +250,8 @@ def count_files(division: Division, files: Files) -> Counted:
         title=files.title,
         columns=files.columns,
         division=division,
-        facts=facts,
-        names=facts.names,
+        facts=DataFacts.of(files.bounds),
+        inputs=inputs_of(files.bounds),
         all_counts=division.counts(files.owners, files.persons, files.rows),
         owned=files.owners is not None,
         load=load,
@@ -325,7 +325,7 @@ class DividedData:
     @property
     def facts(self) -> DataFacts:
         """The public facts about the records, except their counts."""
-        return data_facts(self.dataset, self.features_name)
+        return data_facts(self.dataset).with_features(self.features_name or COLUMNS)
 
     @property
     def dealt(self) -> bool:
@@ -459,24 +459,31 @@ def inputs_for(dataset: Dataset | Table) -> Inputs:
     """Return what a feature map must know of the columns."""
     if isinstance(dataset, Table):
         return inputs_of(dataset.bounds)
+    names = dataset.feature_names
     numbers = dataset.numbers if dataset.interval == "symmetric" else ()
-    return Inputs(
-        dataset.feature_names, dataset.record_norm, numbers, constant=None, picture=dataset.picture
-    )
+    constant = names.index(INTERCEPT) if INTERCEPT in names else None
+    return Inputs(names, dataset.record_norm, numbers, constant, dataset.picture)
 
 
 def proposal_for(
     data: Counted | DividedData, request: Request, structure: StructureRequest
 ) -> Proposal:
-    """Return the proposal of a request on these records, of which no cell is read."""
-    content = structure.of_columns(data.names)
+    """Return the proposal of a request on these records, of which no cell is read.
+
+    Divided records have the features that they were divided with.
+    """
+    if isinstance(data, DividedData):
+        request = replace(request, features=data.features_name or COLUMNS)
+    features = request.facts_with_features(data.facts).features
+    names = data.names if isinstance(data, DividedData) else data.names_with(features)
+    content = structure.of_columns(names)
     return propose(data.facts, data.all_counts, request, content, dealt=data.dealt)
 
 
-def data_facts(dataset: Dataset | Table, features: str | None = None) -> DataFacts:
-    """Return the public facts about a data set or a table with its features, but no counts."""
+def data_facts(dataset: Dataset | Table) -> DataFacts:
+    """Return the public facts about a data set or a table, but no counts or features."""
     if isinstance(dataset, Table):
-        return DataFacts.of(dataset.bounds, features)
+        return DataFacts.of(dataset.bounds)
     return DataFacts(
         name=dataset.name,
         task=dataset.task,
@@ -485,8 +492,8 @@ def data_facts(dataset: Dataset | Table, features: str | None = None) -> DataFac
         record_norm=dataset.record_norm,
         table=None,
         numbers=len(inputs_for(dataset).numbers),
+        constant=inputs_for(dataset).constant is not None,
         picture=dataset.picture,
-        features=features,
     )
 
 
@@ -544,8 +551,14 @@ def storage_precision(proposal: Proposal, *, tests: bool) -> Precision:
 
 
 def check_data(data: Counted | DividedData, proposal: Proposal) -> None:
-    """Raise `InputError` unless a proposal is for records with these facts and counts."""
-    check_known(data.facts, data.all_counts, proposal, rows_per_person=data.rows_per_person)
+    """Raise `InputError` unless a proposal is for records with these facts and counts.
+
+    Records that are only counted may have the features of any proposal.
+    """
+    facts = data.facts
+    if isinstance(data, Counted):
+        facts = facts.model_copy(update={"features": proposal.data.features})
+    check_known(facts, data.all_counts, proposal, rows_per_person=data.rows_per_person)
     if data.dealt != proposal.dealt:
         done, wanted = ("dealt at random" if it else "given" for it in (data.dealt, proposal.dealt))
         raise InputError(

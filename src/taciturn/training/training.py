@@ -429,7 +429,8 @@ def read(
     processes.agree({"account": "charged"})
     draw = processes.share_draw(Draw.for_noise(seed, proposal.split_seed))
     precision = storage_precision(proposal, tests=bool(data.test_files))
-    records = data.load(data.division, draw, precision, reading)
+    division = replace(data.division, features=proposal.data.features)
+    records = data.load(division, draw, precision, reading)
     if processes.count > 1:
         records = local_part(records, Devices())
     check_data(records, proposal)
@@ -593,10 +594,9 @@ def train_on(
     agents: int | None = None,
     reference: bool = False,
     seed: int | None = None,
-    features: str | None = None,
 ) -> Training:
     """Run the training that a request describes; otherwise as for `train` and `Division`."""
-    division = Division.of_request(request, agents, features=features)
+    division = Division.of_request(request, agents)
     data = count_data(division, dataset)
     proposal = proposal_for(data, request, StructureRequest())
     return train(data, proposal, reference=reference, seed=seed, methods=request.methods)

@@ -136,7 +136,7 @@ class TuneProposal(Document):
 
 
 def propose_choice(
-    facts: Sequence[DataFacts],
+    facts: DataFacts,
     counts: Sequence[int],
     requests: Sequence[tuple[str, Request, StructureRequest]],
     *,
@@ -146,8 +146,7 @@ def propose_choice(
     r"""Return the proposal of a choice among named requests on the same terms.
 
     Each of k candidates is proposed at mu / sqrt(k), mu that of the whole budget: together they
-    have mu (`taciturn.kernel.privacy.compose`). The facts are those with each candidate's features;
-    the rest is as for `taciturn.training.propose`.
+    have mu (`taciturn.kernel.privacy.compose`). The rest is as for `taciturn.training.propose`.
 
     - `requests`: A name for each candidate, and its request with the whole budget.
     - `share`: The share of each agent's records or persons held out for the choice.
@@ -161,9 +160,10 @@ def propose_choice(
     kept = [count - out for count, out in zip(counts, held, strict=True)]
     evaluation = Evaluation(share=float(share), counts=held, asked=False)
     candidates = []
-    for (name, request, structure), about in zip(requests, facts, strict=True):
+    for name, request, structure in requests:
         alone = replace(request, epsilon=each, evaluate=None)
-        proposal = propose(about, kept, alone, structure.of_columns(about.names), dealt=dealt)
+        content = structure.of_columns(request.facts_with_features(facts).names)
+        proposal = propose(facts, kept, alone, content, dealt=dealt)
         proposal = proposal.model_copy(update={"evaluation": evaluation})
         candidates.append(Candidate(name=name, proposal=proposal))
     return TuneProposal(candidates=tuple(candidates), evaluation=evaluation, budget=first.budget)

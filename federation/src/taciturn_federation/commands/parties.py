@@ -273,11 +273,11 @@ def propose_(  # noqa: PLR0913 - one parameter per option
 
     def prepare() -> tuple[Proposal, Any, Any]:
         options = run_options(given)
-        facts = DataFacts.of(opened.invitation.table.bounds, given["features"])
-        structure = options.structure.of_columns(facts.names)
+        request, facts = options.request, DataFacts.of(opened.invitation.table.bounds)
+        structure = options.structure.of_columns(request.facts_with_features(facts).names)
         counts = [member.count for member in members]
-        proposal = propose(facts, counts, options.request, structure)
-        return proposal, proposal.plan(options.request.methods), options.request.methods
+        proposal = propose(facts, counts, request, structure)
+        return proposal, proposal.plan(request.methods), request.methods
 
     proposal, plan, methods = interruptible(prepare)
     signed = sign(
