@@ -31,6 +31,7 @@ from taciturn.tables import (
     entries_of,
     inputs_of,
     offsets_and_scales,
+    stated_cells,
 )
 from taciturn.tables.bounds import bounds_from_dict, bounds_to_dict
 from taciturn.typing import HostArray, Task
@@ -367,6 +368,48 @@ def predict(
             f"the column {both[0]!r} to keep is also a column of the result; rename it"
         )
     return pd.DataFrame({**kept, **added})
+
+
+class Effect(NamedTuple):
+    """The change of the score, (K,), where one cell of the reference row is replaced by a value."""
+
+    column: str
+    value: str  # "" for a missing cell
+    change: tuple[float, ...]
+
+
+_ROWS = 1000  # per table of effects, to save memory
+
+
+def effects(model: Model) -> tuple[tuple[Effect, ...], ...]:
+    """Return the effects of every column at stated values, the reference first, where it is 0.
+
+    The reference row has every number at the middle of its range on its scale, and every category
+    at its first value. Changes are in log-odds where scores are log-odds, and in the units of the
+    target for a regression. Where rows are taken around a centre a column's effect depends on the
+    other cells, and this is the one at the reference.
+    """
+    bounds = model.bounds
+    if bounds is None:
+        raise InputError(f"the columns of {model.data} are prepared by its loader; no effects")
+    cells = {name: stated_cells(fact) for name, fact in bounds.columns.items()}
+    reference = {name: values[0] for name, values in cells.items()}
+    stated = [(name, value) for name, values in cells.items() for value in values[1:]]
+    scores = _scores(model, pd.DataFrame([reference]), set())
+    changes = [scores[:0]]
+    for start in range(0, len(stated), _ROWS):
+        rows = [reference | {name: value} for name, value in stated[start : start + _ROWS]]
+        changes.append(_scores(model, pd.DataFrame(rows, columns=list(reference)), set()) - scores)
+    rest, zero = iter(np.concatenate(changes).tolist()), (0.0,) * model.outputs
+
+    def effect(name: str, value: str | float | None, change: Sequence[float]) -> Effect:
+        text = f"{value:.6g}" if isinstance(value, float) else value or ""
+        return Effect(name, text, tuple(change))
+
+    return tuple(
+        (effect(name, first, zero), *(effect(name, value, next(rest)) for value in others))
+        for name, (first, *others) in cells.items()
+    )
 
 
 def _scores(model: Model, frame: pd.DataFrame, spare: set[str]) -> Float[HostArray, "N K"]:

@@ -12,9 +12,12 @@ import pytest
 
 from taciturn.errors import InputError
 from taciturn.estimators import PrivateLogisticRegression
+from taciturn.features import feature_map_named
 from taciturn.models import (
     Model,
     Term,
+    effects,
+    feature_terms,
     load_model,
     model_text,
     predict,
@@ -22,7 +25,7 @@ from taciturn.models import (
     table_terms,
 )
 from taciturn.problems import Logistic
-from taciturn.tables import Bounds, Categories, Numeric, encode
+from taciturn.tables import Bounds, Categories, Numeric, encode, inputs_of
 
 COLUMNS = {
     "age": Numeric(20.0, 70.0),
@@ -102,6 +105,43 @@ def test_coefficients_in_the_users_units_score_as_the_weights_do_on_encoded_rows
     if task == "regression":
         margins = 200 + 100 * margins  # the middle and half the width of 100 to 300
     assert scores(model, frame) == pytest.approx(margins.reshape(50, -1), rel=1e-9, abs=1e-9)
+
+
+@pytest.mark.parametrize("features", ["hats:4", "bins:3", None])
+@pytest.mark.parametrize("task", ["binary", "multiclass"])
+def test_effects_are_differences_of_the_scores_that_predictions_are_made_from(task, features):
+    model = model_for(task)
+    if features is not None:
+        map_ = feature_map_named(features, inputs_of(bounds_for(task)))
+        shape = (map_.columns, *weights_for(task).shape[1:])
+        terms = feature_terms(model.bounds, map_, np.random.default_rng(3).normal(size=shape))
+        model = replace(model, features=features, terms=terms)
+    found = effects(model)
+    assert [[one.value for one in column] for column in found] == [
+        ["45", "20", "32.5", "57.5", "70"], ["a", "b", "c"],
+        ["10000", "-10000", "0", "20000", "30000"],
+    ]  # fmt: skip
+    reference = {"age": 45.0, "town": "a", "pay": 1e4}
+    for column in found:
+        assert column[0].change == (0.0,) * model.outputs
+        for one in column[1:]:
+            moved = one.value if one.column == "town" else float(one.value)
+            pair = pd.DataFrame([reference, reference | {one.column: moved}])
+            chances = predict(model, pair).filter(like="probability").to_numpy()
+            odds = np.log(chances / chances[:, :1])
+            change = np.array([0.0, *one.change] if task == "binary" else one.change)
+            np.testing.assert_allclose(odds[1] - odds[0], change - change[0], atol=1e-9)
+
+
+def test_effects_of_a_date_and_of_a_missing_cell_are_stated_in_its_form():
+    day = Numeric(0.0, 364.0, date="%d.%m.%Y", indicator=True)
+    bounds = replace(bounds_for("binary"), columns={"day": day})
+    map_ = feature_map_named("hats:2", inputs_of(bounds))
+    terms = feature_terms(bounds, map_, np.arange(1.0, map_.columns + 1))
+    (column,) = effects(model_for("binary", bounds=bounds, features="hats:2", terms=terms))
+    dates = ["02.07.1970", "01.01.1970", "02.04.1970", "01.10.1970", "31.12.1970", ""]
+    assert [one.value for one in column] == dates
+    np.testing.assert_allclose([one.change[0] for one in column], [0, -1.5, -0.75, 0.75, 1.5, 2])
 
 
 @pytest.mark.parametrize("interval", ["symmetric", "unit"])

@@ -5,15 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 
 from taciturn.cli.console import Json, emit, one_of, path, printable, table
 from taciturn.errors import InputError
-from taciturn.models import Model, Term, model_to_dict
+from taciturn.models import Effect, Model, Term, effects, model_to_dict
 from taciturn.report import json_text
 from taciturn.report.disclosure import nist_page, registry_record
 from taciturn.report.recomputed import examine
-from taciturn.tables import Categories, Numeric, encoded_name
+from taciturn.tables import MISSING, Categories, Numeric, encoded_name
 from taciturn.training import weights_text
 
 _ALONE = (
@@ -96,7 +97,35 @@ def _about(model: Model, largest: int) -> list[str]:
     return [*lines, "", *_coefficients(model, largest), "", *_preprocessing(model)]
 
 
+def _effects(model: Model, largest: int) -> list[str]:
+    """Return the effects of the most influential columns, as many as fit in `largest` lines."""
+
+    def width(column: tuple[Effect, ...]) -> float:
+        return float(np.ptp([one.change for one in column], axis=0).max())
+
+    ranked = sorted(effects(model), key=width, reverse=True)
+    heads = model.labels if model.outputs > 1 and model.labels else ("change in score",)
+    rows, shown = [["column", "at", *heads]], 0
+    for column in ranked:
+        if shown and len(rows) + len(column) > largest + 1:
+            break
+        shown += 1
+        for one in column:
+            here = " (reference)" if one is column[0] else ""
+            changes = (f"{change:+.4g}" for change in one.change)
+            rows.append([one.column, f"{one.value or MISSING}{here}", *changes])
+    return [
+        f"Effects ({shown} of {len(ranked)} columns, the most influential first): what the score "
+        "changes by where one column leaves the reference row, whose numbers are in the middle of "
+        "their ranges",
+        table(rows),
+    ]
+
+
 def _coefficients(model: Model, largest: int) -> list[str]:
+    if model.bounds is not None and model.feature_map is not None:
+        return _effects(model, largest)
+
     def weight(term: Term) -> float:
         return _reach(model, term) * max(map(abs, term.coefficient))
 

@@ -5,6 +5,7 @@ from taciturn.tables.columns import FILL, INDICATOR, Categories, Numeric
 from taciturn.tables.draft import Draft, draft_from, range_of
 from taciturn.tables.encode import (
     INTERCEPT,
+    MISSING,
     Encoded,
     encode,
     encoded_name,
@@ -13,6 +14,7 @@ from taciturn.tables.encode import (
     entries_of,
     inputs_of,
     offsets_and_scales,
+    stated_cells,
 )
 from taciturn.tables.form import FORM, Form
 from taciturn.tables.read import (
@@ -37,10 +39,10 @@ from taciturn.tables.table import (
 )
 
 __all__ = [
-    "FILL", "FORM", "INDICATOR", "INTERCEPT", "SUFFIXES", "Bounds", "Categories", "Draft",
-    "Encoded", "Files", "Form", "Notes", "Numeric", "Report", "Source", "Table", "TableFile",
-    "bounds_text", "count_table", "digest_of", "draft_from", "encode", "encoded_name",
+    "FILL", "FORM", "INDICATOR", "INTERCEPT", "MISSING", "SUFFIXES", "Bounds", "Categories",
+    "Draft", "Encoded", "Files", "Form", "Notes", "Numeric", "Report", "Source", "Table",
+    "TableFile", "bounds_text", "count_table", "digest_of", "draft_from", "encode", "encoded_name",
     "encoded_names", "encoded_norm", "entries_of", "inputs_of", "is_spreadsheet", "load_table",
     "offsets_and_scales", "range_of", "read_bounds", "read_files", "read_table", "read_tables",
-    "refuse_spreadsheet", "table_conditions", "table_of",
+    "refuse_spreadsheet", "stated_cells", "table_conditions", "table_of",
 ]  # fmt: skip

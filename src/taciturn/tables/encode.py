@@ -99,6 +99,23 @@ def encoded_name(column: str, value: str) -> str:
     return f"{column}={value or MISSING}"
 
 
+def stated_cells(fact: Column) -> tuple[str | float | None, ...]:
+    """Return cells of a column for a table of effects, the reference first; None is a missing cell.
+
+    Of a number they are the middle of its range on its scale, the ends and the quarters, rounded to
+    six digits; of categories, their values in order.
+    """
+    if isinstance(fact, Categories):
+        return tuple(value or None for value in fact.values)
+    low, high = fact.ends
+    places = (fact.curve.inverse(low + (high - low) * k / 4) for k in (2, 0, 1, 3, 4))
+    rounded = [min(max(float(f"{x:.6g}"), fact.minimum), fact.maximum) for x in places]
+    missing = (None,) if fact.indicator else ()
+    if fact.date is None:
+        return (*rounded, *missing)
+    return (*(day_text(math.floor(day), fact.date) for day in rounded), *missing)
+
+
 def offsets_and_scales(bounds: Bounds) -> tuple[Float[HostArray, "D"], Float[HostArray, "D"]]:
     """Return (c, h) of each encoded column, which is (x - c) / h.
 

@@ -216,10 +216,10 @@ def toml_number(value: Any, what: str, *, dated: bool = False) -> float:
         raise InputError(f"{what}, and finite") from error
 
 
-def day_text(number: float) -> str:
+def day_text(number: float, pattern: str = "%Y-%m-%d") -> str:
     """Return the date after a number of days; empty if it is out of the calendar."""
     try:
-        return f"{_START + timedelta(days=number):%Y-%m-%d}"
+        return (_START + timedelta(days=number)).strftime(pattern)
     except (OverflowError, ValueError):
         return ""
 
