@@ -86,6 +86,6 @@ __all__ = [
     "divide_records", "evaluation_plan", "evaluation_seed", "expected_width", "feature_conditions",
     "known_forecast", "labels_of", "local_part", "model_of", "network_rows", "network_values",
     "noise_of_centre", "noise_of_run", "percent", "proposal_for", "propose", "released",
-    "risk_warning", "score_of_totals", "score_units", "storage_precision", "table_model_terms", "train", "train_on",
-    "warnings_of", "weights_by_label", "weights_text", "with_evaluation",
+    "risk_warning", "score_of_totals", "score_units", "storage_precision", "table_model_terms",
+    "train", "train_on", "warnings_of", "weights_by_label", "weights_text", "with_evaluation",
 ]  # fmt: skip

@@ -1,0 +1,141 @@
+"""Default features and loss against plain columns with the logistic loss, paired by split and seed.
+
+    python -m bench.defaults [--splits N] [--tables FOLDER]
+
+Data sets by name, and the clinical tables of `CLINICAL` whose CSV files are in a folder: those of
+the packages lifelines and statsmodels. Ranges of their columns are rounded outwards from the file,
+which a certificate would call conditional, and a fifth of the rows is the test part. Prints CSV:
+mean test error and AUC of both, and the standard error of the mean of the paired differences.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from taciturn.datasets import Dataset, load
+from taciturn.problems import Named
+from taciturn.tables import Bounds, Categories, Numeric, Source, Table, bounds_text, load_table
+from taciturn.training import Assessment, Request, train_on
+
+LOGISTIC = Named(name="logistic", numbers=())
+# name: agents
+SETS = {"adult": 100, "ijcnn1": 10, "mushrooms": 10, "w8a": 10, "breast_cancer": 1}
+# name of the file: the target, and columns that are no predictors of it
+CLINICAL = {
+    "gbsg2": ("cens", ("time",)),
+    "kidney_transplant": ("death", ("time",)),
+    "lung": ("status", ("time", "inst")),
+    "ACTG175": ("cid", ("pidnum", "time", "days", "cens", "Unnamed: 0")),
+    "randhie": ("mdvis", ()),
+}
+
+
+class Cell(NamedTuple):
+    """One comparison: error and AUC of columns and of the default, by split."""
+
+    name: str
+    rows: int
+    observer: str
+    epsilon: float
+    features: str
+    pairs: list[tuple[Assessment, Assessment]]
+
+    def line(self) -> str:
+        """Return a line of CSV, in percentage points."""
+        errors = 100 * np.array([[one.error for one in pair] for pair in self.pairs])
+        areas = np.array([[one.auc or math.nan for one in pair] for pair in self.pairs])
+        gains = errors[:, 1] - errors[:, 0]
+        spread = gains.std(ddof=1) / math.sqrt(len(gains))
+        numbers = (*errors.mean(axis=0), gains.mean(), spread)
+        shown = ",".join(f"{number:.2f}" for number in numbers)
+        known = f"{self.name},{self.rows},{self.observer},{self.epsilon:g},{self.features}"
+        return f"{known},{shown},{areas[:, 0].mean():.4f},{areas[:, 1].mean():.4f}"
+
+
+HEAD = (
+    "table,training rows,observer,epsilon,features,columns error %,default error %,difference,"
+    "standard error,columns AUC,default AUC"
+)
+
+
+def cells(splits: int, folder: Path | None) -> Iterator[Cell]:
+    """Return the comparisons, at delta 1e-6 and replace-one, one after the other."""
+    for name, agents in SETS.items():
+        dataset = load(name)
+        observers = ("messages",) if agents == 1 else ("messages", "sum")
+        for observer in observers:
+            yield _compared(name, [dataset] * splits, agents, observer, 1.0)
+    if folder is None:
+        return
+    for name, (target, ignored) in CLINICAL.items():
+        (file,) = sorted(folder.rglob(f"{name}.csv"))[:1]
+        frame = pd.read_csv(file).dropna()
+        frame[target] = np.where(frame[target] > frame[target].min(), "yes", "no")
+        tables = [_table(frame, target, ignored, split) for split in range(splits)]
+        for epsilon in (1.0, 5.0):
+            yield _compared(name, tables, 1, "messages", epsilon)
+
+
+def _compared(
+    name: str, parts: Sequence[Dataset | Table], agents: int, observer: str, epsilon: float
+) -> Cell:
+    pairs, rows, features = [], 0, "columns"
+    for seed, part in enumerate(parts):
+        request = Request(
+            epsilon=epsilon, delta=1e-6, observer=observer, split_seed=seed, centre=None
+        )
+        before = Request(**vars(request) | {"features": "columns", "loss": LOGISTIC})
+        runs = [train_on(part, one, agents=agents, seed=seed) for one in (before, request)]
+        (scored, other) = (run.assessment for run in runs)
+        assert scored is not None
+        assert other is not None
+        pairs.append((scored, other))
+        rows, features = runs[1].proposal.records, runs[1].proposal.data.features or "columns"
+    return Cell(name, rows, observer, epsilon, features, pairs)
+
+
+def _table(frame: pd.DataFrame, target: str, ignored: tuple[str, ...], split: int) -> Table:
+    """Return a table with a random fifth of its rows as test part."""
+    order = np.random.default_rng(split).permutation(len(frame))
+    held = len(frame) // 5
+    columns = {name: _fact(frame[name]) for name in frame.columns if name not in (target, *ignored)}
+    bounds = Bounds("public", target, Categories(("no", "yes")), columns, ignored)
+    with tempfile.TemporaryDirectory() as folder:
+        files = [Path(folder) / name for name in ("train.csv", "test.csv", "bounds.toml")]
+        frame.iloc[order[held:]].to_csv(files[0], index=False)
+        frame.iloc[order[:held]].to_csv(files[1], index=False)
+        files[2].write_text(bounds_text(bounds))
+        return load_table(Source(path=files[0], target=target, bounds=files[2], test=files[1]))
+
+
+def _fact(column: pd.Series) -> Numeric | Categories:
+    """Return the values of a column of texts or of at most two numbers, else a range."""
+    known = sorted(map(str, column.unique()))
+    if column.dtype.kind not in "if" or len(known) <= 2:
+        return Categories(tuple(known))
+    low, high = float(column.min()), float(column.max())
+    unit = 10.0 ** math.floor(math.log10(high - low))
+    return Numeric(unit * math.floor(low / unit), unit * math.ceil(high / unit))
+
+
+def main() -> None:
+    """Print the table as CSV."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--splits", type=int, default=5)
+    parser.add_argument("--tables", type=Path)
+    given = parser.parse_args()
+    print(HEAD)
+    for cell in cells(given.splits, given.tables):
+        print(cell.line(), flush=True)
+
+
+if __name__ == "__main__":
+    main()
