@@ -10,7 +10,7 @@ from taciturn.errors import InputError
 PLAN = ["plan", "--records", "4000", "--epsilon", "1", "--delta", "1e-6", "--rounds", "10,200"]
 
 
-BY_HAND = [*PLAN, "--columns", "5", "--loss", "logistic", "--no-centre"]
+BY_HAND = [*PLAN, "--columns", "5", "--loss", "logistic", "--agents", "10", "--no-centre"]
 
 
 BOUNDS = """

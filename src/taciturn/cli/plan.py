@@ -125,16 +125,15 @@ def _answer(
     stated: dict[str, Any], options: dict[str, Any], rounds: tuple[int, ...] | None
 ) -> _Answer:
     single = rounds[0] if rounds is not None and len(rounds) == 1 else None
-    default = options
+    of_default = options
     if options["algorithm"] is None:  # options of methods that are only compared with the default
-        default = {**options, **dict.fromkeys(method_options())}
-    run = run_options({**default, "rounds": single})
+        of_default = {**options, **dict.fromkeys(method_options())}
+    run = run_options({**of_default, "rounds": single})
     request = run.request
     checks.positive("epsilon", request.epsilon)
     data = data_facts(stated, request.loss)
-    counts = counts_of(
-        stated, run.agents, default=run.default_agents, rows_per_person=request.rows_per_person
-    )
+    default = run.default_agents(published=stated["data"] is not None)
+    counts = counts_of(stated, run.agents, default=default, rows_per_person=request.rows_per_person)
     columns = tuple(map(str, range(data.columns)))
     if data.feature_map is not None:
         columns = data.feature_map.names
