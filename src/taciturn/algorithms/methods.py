@@ -21,7 +21,7 @@ from taciturn.algorithms.admm import ADMM, DPADMM, at_agents, steady_rho
 from taciturn.algorithms.algorithm import Algorithm, GossipAlgorithm, Noise, RelayAlgorithm
 from taciturn.algorithms.gossip import EXTRA, NIDS, LinearisedGossipADMM
 from taciturn.algorithms.linearised_admm import LinearisedADMM
-from taciturn.algorithms.noisy_gradient import NoisyGradient
+from taciturn.algorithms.noisy_gradient import ROUNDS, NoisyGradient, rounds_to_horizon
 from taciturn.algorithms.one_question import OneQuestion
 from taciturn.algorithms.relay import RECAL, Walkman
 from taciturn.algorithms.splitting import (
@@ -32,10 +32,10 @@ from taciturn.algorithms.splitting import (
     StepRule,
 )
 from taciturn.algorithms.vradmm import VRADMM, AcceleratedVRADMM, variance_reduction
-from taciturn.calibration import gaussian_multiplier, spread_of
+from taciturn.calibration import gaussian_multiplier, scales_for, spread_of
 from taciturn.errors import InputError
 from taciturn.kernel import questions
-from taciturn.kernel.privacy import LEAST_RATE, ReplaceOne, Terms
+from taciturn.kernel.privacy import LEAST_RATE, Messages, Observer, ReplaceOne, Terms
 from taciturn.kernel.records import Spec
 from taciturn.problems import (
     Identity,
@@ -138,8 +138,8 @@ class Option:
         return self.name.replace("_", "-")
 
 
-def _steady(setting: Setting) -> float:
-    """Return `steady_rho` for the noise that the terms require."""
+def _noise_of_gradients(setting: Setting, observer: Observer) -> Noise:
+    """Return the noise that the terms require of gradients on all records, without a centre."""
     terms, multiplier = setting.terms, 0.0
     if math.isfinite(terms.epsilon):
         multiplier = gaussian_multiplier(terms.epsilon, terms.delta, setting.rounds)
@@ -147,7 +147,19 @@ def _steady(setting: Setting) -> float:
     gradient = {"kind": "mean", "coefficient": setting.facts.gradient_bound, "row": 1.0}
     bound = questions.bound_of(gradient, setting.facts, terms.adjacency, "l2")
     moves = np.where(np.isfinite(bound.value[:, 0, 0]), bound.value[:, 0, 0], 0.0)
-    return float(steady_rho(setting.facts, setting.rounds, Noise(multiplier, multiplier * moves)))
+    return Noise(multiplier, scales_for(moves, multiplier, observer))
+
+
+def _steady(setting: Setting) -> float:
+    """Return `steady_rho` for the noise that the terms require; no sums are credited."""
+    noise = _noise_of_gradients(setting, Messages())
+    return float(steady_rho(setting.facts, setting.rounds, noise))
+
+
+def _to_horizon(setting: Setting) -> int:
+    """Return `rounds_to_horizon` for the noise that the terms require."""
+    noise = _noise_of_gradients(setting, setting.terms.observer)
+    return rounds_to_horizon(setting.facts, setting.rounds, noise)
 
 
 def _rate(title: str, given: Any) -> float:
@@ -208,6 +220,7 @@ class Method:
     - `summary`: A few words for help texts.
     - `options`: The method's options; others are refused.
     - `rounds`: The default number of rounds; on a relay, of sweeps of one hop per agent.
+    - `enough`: Maps public facts to a default number of rounds, in place of `rounds`.
     - `network`: "relay" or "gossip" if there is no aggregator.
     - `structure`: "required" if the method solves only structured problems, "allowed" if it treats
       a structure as a regulariser, through its prox.
@@ -221,7 +234,8 @@ class Method:
     build: Callable[[Setting], Composition]
     summary: str
     options: tuple[Option, ...] = ()
-    rounds: int = 200
+    rounds: int = ROUNDS[0]
+    enough: Callable[[Setting], int] | None = None
     network: Literal["relay", "gossip"] | None = None
     structure: Literal["required", "allowed"] | None = None
     minimises: bool = False
@@ -360,6 +374,7 @@ _METHODS: dict[str, Method] = {
     "noisy-gradient": Method(
         build=partial(_on_gradients, NoisyGradient),
         summary="gradient steps with momentum on noised gradients",
+        enough=_to_horizon,
         structure="allowed",
     ),
     "dp-admm": Method(build=_dp_admm, summary="DP-ADMM (Huang et al. 2019)", options=(RHO,)),
@@ -471,11 +486,16 @@ def check_options(name: str, method: Method, given: Mapping[str, Any]) -> dict[s
     return values
 
 
-def rounds_by_default(method: Method, agents: int, given: Mapping[str, Value]) -> int:
-    """Return the default number of rounds: whole epochs, and whole sweeps on a relay."""
+def rounds_by_default(method: Method, setting: Setting, given: Mapping[str, Value]) -> int:
+    """Return the default number of rounds: whole epochs, and whole sweeps on a relay.
+
+    `Method.enough` if the method has that, from the setting; its `rounds` are not read.
+    """
+    if method.enough is not None:
+        return method.enough(dataclasses.replace(setting, rounds=1))
     rate = float(given.get("sampling_rate", SAMPLING_RATE.default)) if method.sampled else 1.0  # type: ignore[arg-type]
     epoch = method.epoch(rate)
-    hops = agents if method.network == "relay" else 1
+    hops = setting.facts.agents if method.network == "relay" else 1
     return epoch * max(1, round(method.rounds / epoch)) * hops
 
 

@@ -37,7 +37,7 @@ from taciturn.training.proposal import Proposal
 from taciturn.training.request import Request, StructureRequest, option, propose
 from taciturn.typing import HostArray, Precision
 
-DEFAULT_AGENTS = 10
+SIMULATED_AGENTS = 10  # of published records, which have no owners
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,9 +55,12 @@ class Division:
     """
 
     agents: int | None = option(
-        "Number of agents.", int, default=None, shown=f"{DEFAULT_AGENTS}; 1 with --structure"
+        "Number of agents.",
+        int,
+        default=None,
+        shown=f"1; {SIMULATED_AGENTS} for published data without --structure",
     )
-    default: int = DEFAULT_AGENTS
+    default: int = 1
     split_seed: int = 0
     features: str | None = None
     rows_per_person: int | None = None
