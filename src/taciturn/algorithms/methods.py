@@ -42,6 +42,7 @@ from taciturn.problems import (
     Loss,
     Named,
     Problem,
+    Squared,
     default_clip,
     default_loss,
     structured_from,
@@ -53,6 +54,7 @@ Value = float | int | str
 T = TypeVar("T")
 LEAST, MOST = 1e-30, 1e30
 TARGET_BOUND = 1.0  # targets are mapped to [-1, 1]
+RESIDUAL_BOUND = 0.25  # of residuals, an eighth of the target's range
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,7 +140,7 @@ class Option:
         return self.name.replace("_", "-")
 
 
-def _noise_of_gradients(setting: Setting, observer: Observer) -> Noise:
+def noise_of_gradients(setting: Setting, observer: Observer) -> Noise:
     """Return the noise that the terms require of gradients on all records, without a centre."""
     terms, multiplier = setting.terms, 0.0
     if math.isfinite(terms.epsilon):
@@ -152,13 +154,13 @@ def _noise_of_gradients(setting: Setting, observer: Observer) -> Noise:
 
 def _steady(setting: Setting) -> float:
     """Return `steady_rho` for the noise that the terms require; no sums are credited."""
-    noise = _noise_of_gradients(setting, Messages())
+    noise = noise_of_gradients(setting, Messages())
     return float(steady_rho(setting.facts, setting.rounds, noise))
 
 
 def _to_horizon(setting: Setting) -> int:
     """Return `rounds_to_horizon` for the noise that the terms require."""
-    noise = _noise_of_gradients(setting, setting.terms.observer)
+    noise = noise_of_gradients(setting, setting.terms.observer)
     return rounds_to_horizon(setting.facts, setting.rounds, noise)
 
 
@@ -224,9 +226,9 @@ class Method:
     - `network`: "relay" or "gossip" if there is no aggregator.
     - `structure`: "required" if the method solves only structured problems, "allowed" if it treats
       a structure as a regulariser, through its prox.
-    - `minimises`, `inside`: Whether the answer is a minimiser, not a gradient (the coefficient of a
-      loss of several margins is then not clipped), and whether the noise is inside the objective,
-      so that the answer has no mu.
+    - `minimises`, `inside`: Whether the answer is a minimiser, or determines one, and no gradient
+      (the coefficient of a loss of several margins is then not clipped), and whether the noise is
+      inside the objective, so that the answer has no mu.
     - `epoch`: Maps the sampling rate to the number of rounds of an epoch.
     - `elsewhere`: Maps a proposal to the stand-in of a method that runs in a separate process.
     """
@@ -279,8 +281,17 @@ class Method:
         """Return the default bound on a record's coefficient.
 
         `taciturn.problems.default_clip`; infinite without privacy, and if the answers are
-        minimisers of a loss of several margins.
+        minimisers of a loss of several margins. For gradients of the squared loss, 1/4.
+
+        *Residuals.* A bound c makes the loss Huber's, whose estimate of a normal mean has 95 % of
+        the efficiency of least squares at c = 1.345 standard deviations of a residual. A public
+        range is wide: these are often between a fourth and a tenth of half of it. The noise is
+        proportional to c, and the range is no property of the residuals, so c = 1, the largest
+        residual at w = 0, adds noise for values that hardly occur. Measured in
+        docs/how-to/choose-a-method.md.
         """
+        if isinstance(loss, Squared) and not self.minimises and math.isfinite(epsilon):
+            return RESIDUAL_BOUND
         unclipped = self.minimises and loss.outputs is not None
         return math.inf if math.isinf(epsilon) or unclipped else default_clip(loss)
 
@@ -412,6 +423,7 @@ _METHODS: dict[str, Method] = {
         ),
         summary="X'X and X'y, asked once (squared loss)",
         rounds=1,
+        minimises=True,
     ),
     "sadmm": Method(
         build=_sadmm,
