@@ -362,7 +362,7 @@ class ClippedLoss(NamedTuple):
 
     @property
     def log_weights(self) -> HostArray:
-        """log v_k of each class, by which the scores of weighted classes exceed log-odds; or 0."""
+        """Log v_k of each class, by which the scores of weighted classes exceed log-odds; or 0."""
         weights = self.loss.weights if isinstance(self.loss, ClassWeighted) else (1.0,)
         return np.log(weights)
 

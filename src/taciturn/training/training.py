@@ -520,7 +520,9 @@ def _measured(  # noqa: PLR0913 - a release, its records, and what is computed o
         data = around
     answered = _evaluate(training, data, attempts, trained_on, seed) if proposal.asks else None
     metrics = attempts.attempt(
-        "measuring on the test records", lambda: measure(problem, data, None, model), UNMEASURED
+        "measuring on the test records",
+        lambda: measure(problem, data, None, model, clip=proposal.clip),
+        UNMEASURED,
     )
     drawn = training.curves
     if curves:
