@@ -134,7 +134,7 @@ def covered(*, as_persons, repetitions):
         if not as_persons:
             counts, units = 3 * counts, 3 * persons
         counts += noise * draw.standard_normal(20)
-        scale = Scale(("no", "yes"), True, 1.0)
+        scale = Scale(("no", "yes"), 1.0)
         error = score_of_labels(Tally(2), counts, units, noise**2, scale).error
         found += error.low <= truth <= error.high
     return found / repetitions
@@ -156,7 +156,7 @@ def test_intervals_hold_the_mean_error_where_rows_of_a_person_differ():
         counts = np.zeros(20)
         counts[0], counts[9] = np.sum(1 - wrong), np.sum(wrong)
         counts += 2.0 * draw.standard_normal(20)
-        score = score_of_labels(Tally(2), counts, 300, 4.0, Scale(("a", "b"), True, 1.0))
+        score = score_of_labels(Tally(2), counts, 300, 4.0, Scale(("a", "b"), 1.0))
         held.append(score.error.low <= truth <= score.error.high)
     assert np.mean(held) >= 0.95
 

@@ -362,7 +362,7 @@ class ClippedLoss(NamedTuple):
 
     @property
     def log_weights(self) -> HostArray:
-        """Log v_k of each class, by which the scores of weighted classes exceed log-odds; or 0."""
+        """The numbers log v_k, by which the scores of weighted classes exceed log-odds; or 0."""
         weights = self.loss.weights if isinstance(self.loss, ClassWeighted) else (1.0,)
         return np.log(weights)
 

@@ -70,7 +70,7 @@ _FACTS: Mapping[str, str] = MappingProxyType({
     "mean": "coefficient row curvature? widened?",
     "perturbed": "coefficient row rho smoothness residual output_noise",
     "moments": "row target", "target sums": "row target", "targets": "steps targets",
-    "tally": "rows_per_person?", "errors": "rows_per_person?",
+    "tally": "rows_per_person? offsets?", "errors": "rows_per_person?",
 })  # fmt: skip
 _COUNTS = ("steps", "targets", "rows_per_person")
 _DIVISORS = ("curvature", "rho", "output_noise")

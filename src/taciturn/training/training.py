@@ -575,7 +575,7 @@ def _evaluate(
 
     def score() -> PrivateScore:
         labels = data.dataset.labels or labels_of(proposal.data)
-        scale = evaluation.score_units(proposal, labels, data.dataset.target_scale[0])
+        scale = evaluation.Scale(labels, data.dataset.target_scale[0])
         return score_of_totals(proposal, answered.plan, answered.totals, scale)
 
     what = "the figures of the private evaluation"
