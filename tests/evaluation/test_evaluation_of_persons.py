@@ -71,6 +71,8 @@ def test_a_person_with_other_rows_more_or_fewer_moves_the_answer_by_its_bound_an
     adjacency = Adjacency(relation, "person", K)
     found = largest(Tally(2, rows_per_person=K), adjacency)
     assert 0.999 <= found <= 1 + 1e-12
+    beside = largest(Tally(2, rows_per_person=K, offsets=0.25), adjacency)
+    assert 0.96 <= beside <= 1 + 1e-12
     assert largest(EveryRow(2, rows_per_person=K), adjacency) > 2.9
     assert largest(ClippedErrors(rows_per_person=K), adjacency) <= 1 + 1e-12
 

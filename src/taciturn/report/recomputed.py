@@ -347,6 +347,8 @@ def _check_question(question: Mapping[str, Any]) -> None:
             checks.at_least(name, value, 1)
         elif name in _DIVISORS:
             checks.positive(name, value)
+        elif name == "offsets":
+            checks.fraction(name, value)
         else:
             checks.not_negative(name, value, allow_infinity=name == "coefficient")
 
