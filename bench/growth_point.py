@@ -186,7 +186,7 @@ def measured(data: DividedData, proposal: Proposal, plan: Plan, finished: Run) -
     return Training(
         proposal=proposal, dataset=data.dataset, features=None, plan=plan, model=finished.model,
         models=np.asarray(finished.trace.models),
-        metrics=measure(proposal.problem, data, shards, finished.model),
+        metrics=measure(proposal.problem, data, shards, finished.model, clip=proposal.clip),
         curves=curves_on_test(proposal.problem, data, np.asarray(finished.trace.models)),
         nonprivate=None, seconds=finished.seconds, warnings=(),
     )  # fmt: skip

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple, NoReturn, get_args
 import numpy as np
 import pandas as pd
 from jaxtyping import Float
-from scipy.special import expit, softmax
 
 from taciturn import checks
 from taciturn.errors import InputError
@@ -59,8 +58,7 @@ class Model:
     its indicator adds a term instead of a bin. A regression predicts z; a classifier predicts the
     second of two labels if z >= 0, and of K labels the one with the largest z.
 
-    With class weights, probabilities refer to records weighted accordingly. Raises `InputError` if
-    fields contradict one another, or a coefficient is not finite.
+    Raises `InputError` if fields contradict one another, or a coefficient is not finite.
     """
 
     # in the order of the file
@@ -332,6 +330,9 @@ def predict(
     ignored are not read. Numbers are clipped to their public ranges, as in training, and the
     prediction of a regression to the range of its target. Where scores are log-odds
     (`taciturn.problems.ClippedLoss.log_odds`) there is a column `probability of LABEL` per label.
+    With class weights these are still the probabilities of records as they occur
+    (`taciturn.problems.ClippedLoss.probabilities`), and the prediction is the label of the largest
+    product of weight and probability.
 
     Columns to `keep` precede the prediction and may be unknown to the model. With `ignore_extra`,
     other unknown columns are ignored. `probabilities`: True raises if there are none, False omits
@@ -356,12 +357,13 @@ def predict(
         chosen = is_second(scores[:, 0]).astype(int) if single else scores.argmax(axis=1)
         added["prediction"] = np.array(model.labels, object)[chosen]
     if probabilities is not False:
-        odds = _probabilities(model, scores)
-        if probabilities and not odds:
+        likely = model.clipped_loss.probabilities(scores[:, 0] if model.outputs == 1 else scores)
+        if likely is not None:
+            columns = zip(model.labels or (), likely.T, strict=True)
+            added |= {f"probability of {label}": values for label, values in columns}
+        elif probabilities:
             why = model.clipped_loss.without_probabilities("--clip ")
             raise InputError(f"{why}; or leave --proba out")
-        for label, values in zip(model.labels or (), odds, strict=False):
-            added[f"probability of {label}"] = values
     both = sorted(set(kept) & set(added))
     if both:
         raise InputError(
@@ -436,11 +438,3 @@ def _scores(model: Model, frame: pd.DataFrame, spare: set[str]) -> Float[HostArr
     if not np.isfinite(scores).all():
         raise InputError("a prediction is not a finite number; this model is unusable, train again")
     return scores
-
-
-def _probabilities(model: Model, scores: HostArray) -> list[HostArray]:
-    if not model.clipped_loss.log_odds:
-        return []
-    if model.outputs == 1:
-        return [expit(-scores[:, 0]), expit(scores[:, 0])]
-    return list(softmax(scores, axis=1).T)

@@ -52,6 +52,9 @@ def of_classes(vector):
     ("oracle", "query"),
     [
         (Tally(2), None),
+        (Tally(2, offsets=0.25), None),
+        pytest.param(Tally(2, offsets=0.25, shift=2.0), None, marks=pytest.mark.slow),
+        pytest.param(Tally(3, offsets=0.25), of_classes, marks=pytest.mark.slow),
         pytest.param(Tally(3), of_classes, marks=pytest.mark.slow),
         pytest.param(ClippedErrors(), None, marks=pytest.mark.slow),
     ],
@@ -59,6 +62,19 @@ def of_classes(vector):
 def test_no_neighbour_moves_the_answer_about_a_model_beyond_its_bound(oracle, query):
     report = check_oracle(oracle, query=query, trials=200)
     assert report.passes, report
+
+
+class SignedRest(Tally):
+    """Planted fault: a rest that moves by twice its weight."""
+
+    def within(self, scores, cells):
+        offset, rest = super().within(scores, cells)
+        return jnp.stack([offset, 8 * rest - 4])
+
+
+def test_offsets_beyond_their_range_are_caught():
+    report = check_oracle(SignedRest(2, offsets=0.25), trials=200)
+    assert "sensitivity, replace_one, record" in report.violated
 
 
 def test_two_counts_under_the_bound_of_one_are_caught():
@@ -73,6 +89,11 @@ def test_the_bounds_are_those_of_one_indicator_and_of_three_powers(relation):
     for norm, joint, powers in (("l2", math.sqrt(2), math.sqrt(3)), ("l1", 2.0, 3.0)):
         expected = joint if replaced else 1.0
         assert np.all(Tally(2).bound(spec, adjacency, norm=norm).value == expected)
+        beside = Tally(2, offsets=0.25).bound(spec, adjacency, norm=norm).value
+        if norm == "l2":
+            assert np.all(beside == math.sqrt(2 + 1.5 / 16 if replaced else 1 + 1.25 / 16))
+        else:
+            assert np.all(beside == (2.5 if replaced else 1.375))
         assert np.all(ClippedErrors().bound(spec, adjacency, norm=norm).value == powers)
 
 
@@ -152,7 +173,8 @@ def test_the_score_is_in_results_model_and_certificate_and_costs_the_larger_budg
     _, training = plain
     score, certificate = training.private_score, training.certificate
     assert score.records == 50
-    assert score.noise == pytest.approx(math.sqrt(2 * 2) / certificate.mu, rel=1e-5)
+    moved = math.sqrt(2 + 1.5 / 16)  # by a record in one count, and in offsets beside it
+    assert score.noise == pytest.approx(math.sqrt(2) * moved / certificate.mu, rel=1e-5)
     alone = training.plan.certificate.mu
     assert certificate.mu == pytest.approx(alone, rel=1e-6)
     assert certificate.epsilon <= 2.0
@@ -171,6 +193,16 @@ def test_only_scores_that_are_log_odds_are_calibrated(plain):
     assert results(whole, None)["loss"] == "logistic"
     model = released(clipped)
     assert (model.clip, str(model.clipped_loss)) == (0.5, "robust logistic, clip 0.5")
+    assert clipped.private_score.brier is None
+    brier, gap = whole.private_score.brier, whole.private_score.calibration_error
+    assert brier.low <= brier.estimate <= brier.high
+    assert gap.low <= gap.estimate <= gap.high
+    lines = "\n".join(whole.private_score.lines())
+    assert "Brier score: 0." in lines
+    assert "calibration error, 10 bins: at most" in lines  # fifty records under noise
+    # the noise of the counts grows by that of the joint answer alone
+    grown = whole.private_score.noise / clipped.private_score.noise
+    assert grown == pytest.approx(math.sqrt(1 + 0.75 / 16), rel=1e-5)
     for one, shown in ((clipped, False), (whole, True)):
         html = training_page(one).html()
         assert ("predicted probability" in html) == shown

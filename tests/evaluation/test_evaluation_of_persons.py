@@ -71,6 +71,8 @@ def test_a_person_with_other_rows_more_or_fewer_moves_the_answer_by_its_bound_an
     adjacency = Adjacency(relation, "person", K)
     found = largest(Tally(2, rows_per_person=K), adjacency)
     assert 0.999 <= found <= 1 + 1e-12
+    beside = largest(Tally(2, rows_per_person=K, offsets=0.25), adjacency)
+    assert 0.96 <= beside <= 1 + 1e-12
     assert largest(EveryRow(2, rows_per_person=K), adjacency) > 2.9
     assert largest(ClippedErrors(rows_per_person=K), adjacency) <= 1 + 1e-12
 
@@ -134,7 +136,7 @@ def covered(*, as_persons, repetitions):
         if not as_persons:
             counts, units = 3 * counts, 3 * persons
         counts += noise * draw.standard_normal(20)
-        scale = Scale(("no", "yes"), True, 1.0)
+        scale = Scale(("no", "yes"), 1.0)
         error = score_of_labels(Tally(2), counts, units, noise**2, scale).error
         found += error.low <= truth <= error.high
     return found / repetitions
@@ -156,7 +158,7 @@ def test_intervals_hold_the_mean_error_where_rows_of_a_person_differ():
         counts = np.zeros(20)
         counts[0], counts[9] = np.sum(1 - wrong), np.sum(wrong)
         counts += 2.0 * draw.standard_normal(20)
-        score = score_of_labels(Tally(2), counts, 300, 4.0, Scale(("a", "b"), True, 1.0))
+        score = score_of_labels(Tally(2), counts, 300, 4.0, Scale(("a", "b"), 1.0))
         held.append(score.error.low <= truth <= score.error.high)
     assert np.mean(held) >= 0.95
 

@@ -15,7 +15,7 @@ from taciturn.training.evaluation import (
     score_of_numbers,
 )
 
-SCALE = Scale(("no", "yes"), True, 1.0)
+SCALE = Scale(("no", "yes"), 1.0)
 REPETITIONS = 1000
 
 
@@ -73,7 +73,7 @@ def test_an_interval_without_the_noise_holds_the_error_less_often():
 def test_95_per_cent_of_the_intervals_hold_the_error_recall_and_baseline(question, records, noise):
     chances = population(question, draw=np.random.default_rng(3))
     label, guess = wrong_of(question)
-    scale = Scale(tuple("abc"[: question.classes]), True, 1.0)
+    scale = Scale(tuple("abc"[: question.classes]), 1.0)
     error, others = float(chances[label != guess].sum()), float(chances[label != 0].sum())
     recall = float(chances[(label == 0) & (guess == 0)].sum() / chances[label == 0].sum())
     found = list(scores(question, chances, records, noise, seed=1, scale=scale))

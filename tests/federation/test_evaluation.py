@@ -24,7 +24,7 @@ from taciturn.engine import charge_of
 from taciturn.errors import InputError, PrivacyError
 from taciturn.kernel.records import Draw
 from taciturn.training import labels_of, train
-from taciturn.training.evaluation import ask_held_out, score_of_totals, score_units
+from taciturn.training.evaluation import Scale, ask_held_out, score_of_totals
 from taciturn_federation.envelope import BreachError, Kind
 from taciturn_federation.journal import Journal
 from taciturn_federation.local import Local, Released, charge_for
@@ -81,7 +81,7 @@ def test_every_party_has_the_answers_that_one_machine_gets_about_the_same_model(
     coordinator, (proposal, data) = hub.parties["coordinator"], (
         evaluated.signed.proposal, evaluated.data,
     )  # fmt: skip
-    scale = score_units(proposal, labels_of(proposal.data), 1.0)
+    scale = Scale(labels_of(proposal.data), 1.0)
     expected = ask_held_out(
         proposal, coordinator.plan, coordinator.outcome.model, data.evaluated(),
         trained_on=data.shards("float64").origin, seed=7,

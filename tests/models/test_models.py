@@ -330,3 +330,18 @@ def test_probabilities_are_left_out_or_insisted_on():
     for model in (model_for("regression"), model_for("binary", loss="hinge:0.5")):
         with pytest.raises(InputError, match="has no probabilities"):
             predict(model, rows(), probabilities=True)
+
+
+@pytest.mark.parametrize("task", ["binary", "multiclass"])
+def test_probabilities_of_weighted_classes_are_those_without_the_weights(task):
+    weights = (0.05, 1.0) if task == "binary" else (0.05, 1.0, 0.5)
+    plain = replace(model_for(task), clip=math.inf)
+    weighted = replace(plain, class_weights=weights)
+    here = pd.DataFrame(
+        {"town": ["b", "a"], "pay": ["5e3", "1e3"], "age": ["40", "70"]}, dtype=object
+    )
+    first, second = predict(plain, here), predict(weighted, here)
+    assert first["prediction"].tolist() == second["prediction"].tolist()  # by the scores alone
+    odds = first.filter(like="probability").to_numpy() / weights
+    found = second.filter(like="probability").to_numpy()
+    np.testing.assert_allclose(found, odds / odds.sum(axis=1, keepdims=True), rtol=1e-12)

@@ -100,6 +100,13 @@ def test_without_noise_an_estimator_with_weights_is_scikit_learns():
         np.append(ours.coef_, ours.intercept_), np.ravel(theirs.coef_), atol=1e-4
     )
     assert ours.score(x, y) == np.mean(ours.predict(x) == y)  # every row counts alike
+    # the weights are divided out of the probabilities, and decide the label
+    weighted, found = theirs.predict_proba(rows), ours.predict_proba(x)
+    expected = weighted / [0.1, 1.0]
+    np.testing.assert_allclose(found, expected / expected.sum(axis=1, keepdims=True), atol=1e-4)
+    assert abs(found[:, 1].mean() - np.mean(y == "ill")) < 0.02 < weighted[:, 1].mean() - 0.1
+    chosen = ours.classes_[np.argmax(found * [0.1, 1.0], axis=1)]
+    np.testing.assert_array_equal(ours.predict(x), chosen)
 
 
 def test_weights_go_from_the_command_line_to_the_model_file(capsys, tmp_path):

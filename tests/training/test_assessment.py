@@ -10,7 +10,13 @@ import pandas as pd
 import pytest
 from scipy.special import softmax
 from sklearn.dummy import DummyClassifier, DummyRegressor
-from sklearn.metrics import balanced_accuracy_score, r2_score, recall_score, roc_auc_score
+from sklearn.metrics import (
+    balanced_accuracy_score,
+    brier_score_loss,
+    r2_score,
+    recall_score,
+    roc_auc_score,
+)
 
 from taciturn.datasets import Dataset
 from taciturn.models import Model, predict, table_terms
@@ -49,12 +55,13 @@ def records(targets, *, classes=2, hidden=(1,)):
     )  # fmt: skip
 
 
-def assessed(targets, margins, *, loss=None, classes=2, hidden=(1,)):
+def assessed(targets, margins, *, loss=None, classes=2, hidden=(1,), clip=math.inf):
     data, loss = records(targets, classes=classes, hidden=hidden), loss or Logistic()
     scores = np.asarray(margins, float)
     wrong = loss.error(jnp.asarray(scores), data.test.targets)
     error = float(np.mean(wrong))
-    return assess(data, loss, scores, math.sqrt(error) if classes is None else error)
+    found = math.sqrt(error) if classes is None else error
+    return assess(data, loss, scores, found, clip=clip)
 
 
 def labelled(draw, count, share):
@@ -88,6 +95,66 @@ def test_the_figures_of_many_labels_are_those_of_scikit_learn(draw):
     assert found.better
     assert found.ranks
     assert found.warnings == ()
+
+
+def plain_calibration_error(likely, hits, bins=15):
+    ends = np.linspace(0, 1, bins + 1)
+    place = np.clip(np.searchsorted(ends, likely, side="right") - 1, 0, bins - 1)
+    found = 0.0
+    for k in range(bins):
+        here = place == k
+        if here.any():
+            found += here.mean() * abs(likely[here].mean() - hits[here].mean())
+    return found
+
+
+def test_the_scores_of_probabilities_are_those_of_scikit_learn_and_of_the_definition(draw):
+    y, z = labelled(draw, 700, 0.4)
+    found = assessed(y, z).probabilities
+    likely = 1 / (1 + np.exp(-z))
+    assert found.brier == pytest.approx(brier_score_loss(y, likely))
+    constant = np.full(700, np.mean(y > 0))
+    assert found.baseline_brier == pytest.approx(brier_score_loss(y, constant))
+    assert found.calibration_error == pytest.approx(plain_calibration_error(likely, y > 0))
+    codes = draw.integers(0, 4, 300)
+    many = draw.standard_normal((300, 4)) + np.eye(4)[codes]
+    found = assessed(codes, many, loss=MultinomialLogistic(classes=4), classes=4).probabilities
+    likely = softmax(many, axis=1)
+    wrong = np.mean(np.sum((likely - np.eye(4)[codes]) ** 2, axis=1))
+    assert found.brier == pytest.approx(wrong)
+    hits = likely.argmax(axis=1) == codes
+    expected = plain_calibration_error(likely.max(axis=1), hits)
+    assert found.calibration_error == pytest.approx(expected)
+
+
+def test_the_calibration_error_of_true_probabilities_is_that_of_chance(draw):
+    z = 2 * draw.standard_normal(400)
+    labels = [np.where(draw.uniform(size=400) < 1 / (1 + np.exp(-z)), 1.0, -1.0) for _ in range(60)]
+    found = [assessed(y, z).probabilities for y in labels]
+    mean = np.mean([one.calibration_error for one in found])
+    assert mean == pytest.approx(found[0].calibration_chance, rel=0.1)
+    wrong = assessed(labels[0], 3 * z).probabilities
+    assert wrong.calibration_error > 2 * wrong.calibration_chance
+
+
+def test_only_a_loss_whose_scores_are_log_odds_has_scores_of_probabilities(draw):
+    y, z = labelled(draw, 300, 0.4)
+    assert any(line.startswith("Brier score 0.") for line in assessed(y, z).lines())
+    clipped = assessed(y, z, clip=0.5)
+    assert clipped.probabilities is None
+    assert not any("Brier" in line or "Calibration" in line for line in clipped.lines())
+    assert assessed(y, np.full(300, np.nan)).probabilities is None
+
+
+def test_the_probabilities_of_a_weighted_loss_are_scored_without_the_weights(draw):
+    z = draw.standard_normal(4000) - 2
+    y = np.where(draw.uniform(size=4000) < 1 / (1 + np.exp(-z)), 1.0, -1.0)
+    weighted = ClassWeighted(Logistic(), (0.1, 1.0))
+    found = assessed(y, z + np.log(10), loss=weighted).probabilities
+    plain = assessed(y, z).probabilities
+    assert found.brier == pytest.approx(plain.brier)
+    assert found.calibration_error == pytest.approx(plain.calibration_error)
+    assert assessed(y, z + np.log(10)).probabilities.calibration_error > 0.2
 
 
 def test_the_figures_of_numbers_are_those_of_scikit_learn(draw):

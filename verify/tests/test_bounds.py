@@ -60,6 +60,27 @@ def test_a_tally_moves_one_count_or_two():
     assert bound({"kind": "tally"}, relation="zero_out") == 1
 
 
+def test_a_tally_with_offsets_moves_them_too():
+    """A term is (e_c, s t e_c, s r) with |t| <= 1/2 and 0 <= r <= 1; the corners move furthest."""
+    s = 0.5
+    terms = [
+        (*(i == c for i in range(2)), *(s * t * (i == c) for i in range(2)), s * r)
+        for c in range(2) for t in (-0.5, 0.5) for r in (0, 1)
+    ]  # fmt: skip
+    zero, question = (0,) * 5, {"kind": "tally", "offsets": s}
+
+    def apart(a, b):
+        return sum(abs(x - y) for x, y in zip(a, b, strict=True))
+
+    far = max(math.dist(a, b) for a in terms for b in terms)
+    assert bound(question) == pytest.approx(far)
+    assert bound(question, relation="zero_out") == pytest.approx(max(math.hypot(*a) for a in terms))
+    one = max(apart(a, b) for a in terms for b in terms)
+    assert bound(question, noise="laplace") == pytest.approx(one)
+    least = max(apart(a, zero) for a in terms)
+    assert bound(question, noise="laplace", relation="zero_out") == pytest.approx(least)
+
+
 def test_units_change_as_many_records_as_they_have():
     assert bound(MEAN, unit="agent") == pytest.approx(6.0)
     assert bound(MEAN, unit="person") == pytest.approx(1.8)

@@ -45,6 +45,7 @@ from taciturn.training import (
     Division,
     PrivateScore,
     Proposal,
+    Scale,
     check_known,
     count_files,
     divide_records,
@@ -52,7 +53,6 @@ from taciturn.training import (
     evaluation_seed,
     labels_of,
     score_of_totals,
-    score_units,
     storage_precision,
     with_evaluation,
 )
@@ -166,7 +166,7 @@ class EvaluationLeg:
         bounds = proposal.data.table.bounds if proposal.data.table is not None else None
         numbers = bounds is not None and isinstance(bounds.target, Numeric)
         unit = bounds.half_range if bounds is not None and numbers else 1.0
-        scale = score_units(proposal, labels_of(proposal.data), unit)
+        scale = Scale(labels_of(proposal.data), unit)
         return score_of_totals(proposal, self.planned, totals, scale)
 
 

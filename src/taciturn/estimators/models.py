@@ -9,7 +9,6 @@ from typing import Any, ClassVar, get_args
 import numpy as np
 from jaxtyping import Float, Int, Num, Shaped
 from numpy.typing import ArrayLike
-from scipy.special import expit, softmax
 from sklearn.base import ClassifierMixin, RegressorMixin
 from typing_extensions import override
 
@@ -100,8 +99,9 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
         "balanced" is refused: it counts the records of each class.
     prior
         The *public* share of each label, instead of weights: label c then has the weight min(p) /
-        p_c, so that all classes count equally. With weights, probabilities refer to the weighted
-        classes. `score` counts every row equally.
+        p_c, so that all classes count equally. `score` counts every row equally, and
+        probabilities are those of rows as they occur, so with weights `predict` returns the label
+        of the largest product of weight and probability.
     """
 
     _target_facts: ClassVar[tuple[str, str]] = ("labels", "classes")
@@ -208,10 +208,9 @@ class PrivateLogisticRegression(PrivateClassifier):
         return self._probabilities
 
     def _probabilities(self, X: RowsLike) -> Float[HostArray, "N K"]:
-        scores = self.decision_function(X)
-        if scores.ndim == 1:
-            return np.stack([expit(-scores), expit(scores)], axis=1)
-        probabilities: HostArray = softmax(scores, axis=1)
+        scores = self.decision_function(X)  # raises if the model is not fitted
+        probabilities: HostArray | None = self.loss_.probabilities(scores)
+        assert probabilities is not None
         return probabilities
 
 

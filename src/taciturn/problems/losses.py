@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
+from scipy.special import expit, softmax
 from typing_extensions import override
 
 from taciturn import checks
@@ -351,7 +352,7 @@ class ClassWeighted(Loss):
 
     @property
     def log_odds(self) -> bool:
-        """Whether scores are log-odds for records weighted in this way."""
+        """Whether scores are log-odds for records weighted in this way: see `ClippedLoss`."""
         return self.loss.log_odds
 
     @property
@@ -442,6 +443,11 @@ class ClippedLoss(NamedTuple):
     record and linear otherwise: its minimiser differs, in a population of any size, and sigma(z) is
     not the probability of a class. Clipped coefficients of several margins need not be the gradient
     of any function.
+
+    **Class weights.** The minimiser of E v_y l(z, y) is that of E l(z, y) in a population whose
+    classes are weighted: where P(k) are the probabilities of the classes given a row, those of the
+    weighted classes are v_k P(k) / sum_j v_j P(j). So if l is proper, z_k - z_j is the log-odds of
+    class k against class j plus log(v_k / v_j), and `probabilities` subtracts that.
     """
 
     name: str  # of the loss, with its numbers
@@ -455,8 +461,30 @@ class ClippedLoss(NamedTuple):
 
     @property
     def log_odds(self) -> bool:
-        """Whether scores are log-odds of the classes; False for an unknown clip."""
+        """Whether scores are log-odds of the (weighted) classes; False for an unknown clip."""
         return self.loss.log_odds and self.clip is not None and not self.robust
+
+    @property
+    def log_weights(self) -> HostArray:
+        """The numbers log v_k, by which the scores of weighted classes exceed log-odds; or 0."""
+        weights = self.loss.weights if isinstance(self.loss, ClassWeighted) else (1.0,)
+        return np.log(weights)
+
+    def probabilities(self, scores: Float[HostArray, "N *K"]) -> Float[HostArray, "N C"] | None:
+        """Return the probability of each class, without its weight; None if there are none.
+
+        Of two classes sigma(z - log(v_1 / v_0)) is that of the second; of K they are
+        softmax(z - log v). So the prediction, the class of the largest v_k P(k), need not be the
+        most probable class.
+        """
+        if not self.log_odds:
+            return None
+        shift = self.log_weights
+        if scores.ndim > 1:
+            likely: HostArray = softmax(scores - shift, axis=1)
+            return likely
+        odds = scores - (shift[-1] - shift[0])
+        return np.stack([expit(-odds), expit(odds)], axis=1)
 
     def __str__(self) -> str:
         if self.clip is None and self.loss.log_odds:

@@ -70,7 +70,7 @@ _FACTS: Mapping[str, str] = MappingProxyType({
     "mean": "coefficient row curvature? widened?",
     "perturbed": "coefficient row rho smoothness residual output_noise",
     "moments": "row target", "target sums": "row target", "targets": "steps targets",
-    "tally": "rows_per_person?", "errors": "rows_per_person?",
+    "tally": "rows_per_person? offsets?", "errors": "rows_per_person?",
 })  # fmt: skip
 _COUNTS = ("steps", "targets", "rows_per_person")
 _DIVISORS = ("curvature", "rho", "output_noise")
@@ -347,6 +347,8 @@ def _check_question(question: Mapping[str, Any]) -> None:
             checks.at_least(name, value, 1)
         elif name in _DIVISORS:
             checks.positive(name, value)
+        elif name == "offsets":
+            checks.fraction(name, value)
         else:
             checks.not_negative(name, value, allow_infinity=name == "coefficient")
 

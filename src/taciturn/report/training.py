@@ -32,6 +32,7 @@ from taciturn.report.results import between_agents, error_name
 from taciturn.training import Assessment, Metrics, Proposal, Training, centre_text, network_rows
 from taciturn.training.evaluation import PrivateScore
 from taciturn.training.evaluation import percent as percent_with_interval
+from taciturn.training.probabilities import ProbabilityScores
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -330,12 +331,31 @@ def _figures(
         rows.append(("R^2", "0", *(f"{one.r2:.3f}" for one in known)))
     if assessment.auc is not None:
         rows.append(("AUC", "0.5", *(f"{one.auc:.3f}" for one in known)))
+    rows += _scores_of_probabilities([one.probabilities for one in known])
     for label, share in assessment.named():
         if share is not None:
             shares = [percent(dict(one.recall or ())[label] or 0.0) for one in known]
             always = percent(float(label == assessment.baseline))
             rows.append((f"recall of {label!r}", always, *shares))
     return rows
+
+
+def _scores_of_probabilities(
+    known: Sequence[ProbabilityScores | None],
+) -> list[tuple[str, ...]]:
+    """Return the Brier score and the calibration error; a model without probabilities has none."""
+    scores = [one for one in known if one is not None]
+    if not scores:
+        return []
+    briers = ["none" if one is None else f"{one.brier:.4f}" for one in known]
+    errors = ["none" if one is None else percent(one.calibration_error) for one in known]
+    chances = ["none" if one is None else percent(one.calibration_chance) for one in known]
+    name = f"calibration error ({scores[0].bins} bins)"
+    return [
+        ("Brier score", f"{scores[0].baseline_brier:.4f}", *briers),
+        (name, "", *errors),
+        ("calibration error by chance", "", *chances),
+    ]
 
 
 def _data(training: Training) -> list[tuple[str, str]]:

@@ -11,6 +11,7 @@ from taciturn.training.assessment import Assessment, Metrics
 from taciturn.training.evaluation import (
     Evaluated,
     PrivateScore,
+    Scale,
     Width,
     ask_held_out,
     evaluation_plan,
@@ -18,7 +19,6 @@ from taciturn.training.evaluation import (
     expected_width,
     percent,
     score_of_totals,
-    score_units,
     with_evaluation,
 )
 from taciturn.training.facts import (
@@ -80,13 +80,13 @@ __all__ = [
     "DEFAULT_NETWORK", "DEFAULT_REGULARISER", "SIMULATED_AGENTS", "WEIGHTS_ARE_PUBLIC",
     "Assessment", "Attempts", "Budget", "Counted", "DataFacts", "DividedData", "Division",
     "Evaluated", "Evaluation", "Metrics", "NetworkRequest", "PrivateScore", "Proposal", "Request",
-    "Structure", "StructureRequest", "TableFacts", "Training", "Width", "ask_held_out",
+    "Scale", "Structure", "StructureRequest", "TableFacts", "Training", "Width", "ask_held_out",
     "centre_text", "centre_warning", "chain_of", "check_all_hold_out", "check_data", "check_known",
     "check_seed",
     "count_data", "count_files", "data_facts", "default_of", "delta_warning", "divide",
     "divide_records", "evaluation_plan", "evaluation_seed", "expected_width", "feature_conditions",
     "known_forecast", "labels_of", "local_part", "model_of", "network_rows", "network_values",
     "noise_of_centre", "noise_of_run", "percent", "proposal_for", "propose", "released",
-    "risk_warning", "score_of_totals", "score_units", "storage_precision", "table_model_terms",
+    "risk_warning", "score_of_totals", "storage_precision", "table_model_terms",
     "train", "train_on", "warnings_of", "weights_by_label", "weights_text", "with_evaluation",
 ]  # fmt: skip

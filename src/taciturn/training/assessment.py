@@ -15,9 +15,10 @@ from jaxtyping import Bool, Float, Int
 from scipy.special import softmax
 
 from taciturn.kernel.records import Shard, Shards, jax_array
-from taciturn.problems import ClassWeighted, Loss, Problem, likelihood, minimise
+from taciturn.problems import ClassWeighted, ClippedLoss, Loss, Problem, likelihood, minimise
 from taciturn.tables import Table
 from taciturn.training.facts import labels_of
+from taciturn.training.probabilities import ProbabilityScores, score_probabilities
 from taciturn.training.records import DividedData, data_facts
 from taciturn.typing import Array, HostArray
 
@@ -66,6 +67,8 @@ class Assessment:
       where all targets are equal.
     - `weighted`: The errors that the model was trained for, where its classes have different
       weights.
+    - `probabilities`: The Brier score and the calibration error (`ProbabilityScores`); None where
+      scores are not log-odds (`taciturn.problems.ClippedLoss.log_odds`).
 
     **Guarantee.** Of the training records, a function of the released model alone. Of the test
     records it is computed without noise: it is shown where test errors are, and nowhere else.
@@ -82,6 +85,7 @@ class Assessment:
     recall: tuple[tuple[str, float | None], ...] | None = None
     r2: float | None = None
     weighted: WeightedError | None = None
+    probabilities: ProbabilityScores | None = None
 
     @property
     def better(self) -> bool:
@@ -144,6 +148,7 @@ class Assessment:
             several = ", each class against the rest" if len(self.recall) > 2 else ""
             chance = f"chance: 0.5, with a standard error of {self.auc_error:.2g}"
             found.append(f"AUC {self.auc:.3f}{several} ({chance})")
+        found += [] if self.probabilities is None else self.probabilities.lines()
         recalls = (f"{k!r} {'none there' if v is None else f'{v:.2%}'}" for k, v in self.named())
         return [*found, f"Recall: {', '.join(recalls)}"]
 
@@ -182,9 +187,17 @@ class Assessment:
 
 
 def assess(
-    data: DividedData, loss: Loss, margins: Float[HostArray, "N *K"], error: float
+    data: DividedData,
+    loss: Loss,
+    margins: Float[HostArray, "N *K"],
+    error: float,
+    *,
+    clip: float | None = math.inf,
 ) -> Assessment:
-    """Return the assessment of a model by its margins and its error on the test records."""
+    """Return the assessment of a model by its margins and its error on the test records.
+
+    `clip`: that of the coefficient in training, on which depends whether margins are log-odds.
+    """
     rows = data.test
     targets = np.asarray(rows.targets)
     answers, errors = _answers(loss, jax_array(margins), rows.targets)
@@ -201,6 +214,8 @@ def assess(
     aim, weights = _weighted(loss, labels, codes, wrong)
     answer = commonest if aim is None else labels.index(aim.baseline)
     gain, gain_error = _gain(weights * ((codes != answer) - wrong))
+    likely = ClippedLoss("", loss, clip).probabilities(margins)
+    finite = likely is not None and bool(np.isfinite(likely).all())  # a model may diverge
     return Assessment(
         records=len(codes),
         error=error,
@@ -215,6 +230,7 @@ def assess(
             for k, label in enumerate(labels)
         ),
         weighted=aim,
+        probabilities=score_probabilities(likely, codes) if finite and likely is not None else None,
     )
 
 
@@ -318,9 +334,17 @@ UNMEASURED = Metrics(math.nan, math.nan, math.nan, math.nan)
 
 
 def measure(
-    problem: Problem, data: DividedData, shards: Shards | None, model: HostArray
+    problem: Problem,
+    data: DividedData,
+    shards: Shards | None,
+    model: HostArray,
+    *,
+    clip: float | None = math.inf,
 ) -> Metrics:
-    """Return the metrics of one model; without shards, those on training records are NaN."""
+    """Return the metrics of one model; without shards, those on training records are NaN.
+
+    `clip`: as for `assess`; infinity for a minimiser of the problem as it stands.
+    """
     curves = curves_on_test(problem, data, model[None])
     error, loss = (float(v[0]) for v in curves.values()) if curves else (math.nan, math.nan)
     train_error, objective = math.nan, math.nan
@@ -330,7 +354,7 @@ def measure(
     if curves:
         margins = np.asarray(data.test.features) @ np.asarray(model, np.float64)
         margins = margins.clip(-1, 1) if _is_bounded(data) else margins
-        assessment = assess(data, problem.loss, margins, error)
+        assessment = assess(data, problem.loss, margins, error, clip=clip)
     return Metrics(error, loss, objective, train_error, assessment)
 
 

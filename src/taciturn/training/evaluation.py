@@ -4,40 +4,8 @@ This module has its plan, its answer, its charge and the certificate of both run
 with intervals, from noised counts or sums.
 
 Every figure of labels is computed from one joint count of label, prediction and bin of the score.
-Intervals for shares and means account for both noise and sampling.
-
-Let x be the noised counts of d cells: the number of records in each cell plus independent noise of
-known variance v. The total n is public, so the sum of the noises is known, too. Subtracting it in
-equal parts gives
-
-    x + (n - sum_k x_k) / d,      covariance v (I - 11' / d),
-
-the best linear unbiased estimate of the counts. It halves the noise variance of a sum over half of
-the cells. `Counts` is that estimate.
-
-**Shares.** Let r be the probability that a record in the cells b is in the cells a, a subset of b,
-and N = a'x, M = b'x. Given the number of records in b, N - r M has mean 0 and variance
-
-    V(r) = V_aa - 2 r V_ab + r^2 V_bb + r (1 - r) M,     V_ab = v (|a n b| - |a| |b| / d),
-
-the last term due to sampling, in which M stands for the true number. The interval is the set of r
-with (N - r M)^2 <= z^2 V(r): if b is all cells and there is no noise, it is Wilson's interval; with
-noise alone, Fieller's for a ratio. It solves a quadratic inequality, and is all of [0, 1] if that
-has no bounded solution, as for a label whose occurrence is hidden by the noise.
-
-**Means.** For n values t in [0, 1] with noised sums S_1 of t and S_2 of t^2, each with noise of
-variance v, the mean m = S_1 / n has variance v / n^2 + s^2 / n with s^2 = S_2 / n - m^2, projected
-to [0, m (1 - m)] if noise moves it outside.
-
-**Persons.** If persons are sampled and each contributes the mean over its rows, n is their number,
-and the sampling terms above are bounds: with 0 <= f <= g <= 1 a person's contributions to N and M,
-since f (1 - f) >= 0 and squares are convex,
-
-    E (f - r g)^2  <=  E [f (1 - r)^2 + (g - f) r^2]  =  r (1 - r) E g,
-
-with equality for persons with one row, or equal rows; and the mean of t^2 over a person's rows is
-at least the square of their mean. So intervals attain their level, and exceed it if rows of a
-person differ. Treating rows as separate persons would fall short of it.
+Intervals account for both noise and sampling (`taciturn.training.intervals`); scores of
+probabilities are in `taciturn.training.probabilities`.
 
 **The AUC** is the probability that a record of the second class has a higher score than one of the
 first, with ties counting one half. With p_i records of the second class and q_i of the first in bin
@@ -57,7 +25,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, NamedTuple
@@ -74,11 +41,18 @@ from taciturn.kernel.privacy import LEAST_SCALE, Certificate, Messages
 from taciturn.kernel.questions import Tally
 from taciturn.kernel.records import Devices, Origin, Shards
 from taciturn.problems import facts_from
+from taciturn.training.intervals import (
+    LEVEL,
+    QUANTILE,
+    Counts,
+    Interval,
+    mean_interval,
+    ratio_interval,
+)
+from taciturn.training.probabilities import Sums
 from taciturn.training.proposal import Proposal
 from taciturn.typing import HostArray
 
-LEVEL = 0.95
-QUANTILE = 1.959963984540054  # of the standard normal law at (1 + LEVEL) / 2
 MOST_NAMED = 12  # classes whose recall is printed
 _FEWEST = 3  # least count of either class for an AUC, in standard deviations of the noise
 # accounts are charged mu in nine digits, rounded up
@@ -262,11 +236,6 @@ def evaluation_seed(seed: int | None) -> int | None:
     return int(np.random.SeedSequence([seed, 1]).generate_state(1)[0])
 
 
-def score_units(proposal: Proposal, labels: tuple[str, ...] | None, unit: float) -> Scale:
-    """Return the units in which the score is reported: class labels, or half the target's range."""
-    return Scale(labels, proposal.clipped_loss.log_odds, unit)
-
-
 def check_covered(proposal: Proposal, training: Plan) -> None:
     """Raise `InputError` unless the charge of a training covers its evaluation too.
 
@@ -354,90 +323,10 @@ def expected_width(proposal: Proposal, planned: Plan) -> Width | None:
     )
 
 
-@dataclass(frozen=True)
-class Interval:
-    """An estimate with its interval at the confidence level `LEVEL`."""
-
-    estimate: float
-    low: float
-    high: float
-
-    def mapped(self, increasing: Callable[[float], float]) -> Interval:
-        """Return the interval of an increasing function of the estimated number."""
-        return Interval(*map(increasing, (self.estimate, self.low, self.high)))
-
-
-@dataclass(frozen=True, eq=False)
-class Counts:
-    """Noised counts of d cells, adjusted to their known total.
-
-    `variance` is that of the noise of one cell before it was adjusted.
-    """
-
-    values: Float[HostArray, " d"]
-    total: int
-    variance: float
-
-    @classmethod
-    def of(cls, noised: Float[HostArray, " d"], total: int, variance: float) -> Counts:
-        """Return noised counts, adjusted to their total."""
-        spread = (total - float(np.sum(noised))) / len(noised)
-        return cls(np.asarray(noised, np.float64) + spread, total, variance)
-
-    def noise(self, one: Float[HostArray, " d"], other: Float[HostArray, " d"]) -> float:
-        """Return the covariance, due to noise, of two weighted sums of the counts."""
-        shared = float(np.sum(one) * np.sum(other)) / len(self.values)
-        return self.variance * (float(one @ other) - shared)
-
-
-def ratio_interval(
-    counts: Counts, part: Bool[HostArray, " d"], whole: Bool[HostArray, " d"]
-) -> Interval | None:
-    """Return the share of the records in the cells `whole` that are in the cells `part`.
-
-    None if noise hides whether there is any record in `whole`.
-    """
-    a, b = part.astype(np.float64), whole.astype(np.float64)
-    number, among = float(a @ counts.values), float(b @ counts.values)
-    noise_a, noise_ab, noise_b = counts.noise(a, a), counts.noise(a, b), counts.noise(b, b)
-    z2 = QUANTILE**2
-    if among <= 0 or among**2 <= z2 * noise_b:
-        return None
-    # second * r^2 + first * r + constant <= 0
-    second = among**2 - z2 * (noise_b - among)
-    first = -2 * number * among + 2 * z2 * noise_ab - z2 * among
-    constant = number**2 - z2 * noise_a
-    estimate = min(max(number / among, 0.0), 1.0)
-    inside = first**2 - 4 * second * constant
-    if second <= 0 or inside < 0:
-        return Interval(estimate, 0.0, 1.0)
-    root = math.sqrt(inside)
-    return _within(estimate, (-first - root) / (2 * second), (-first + root) / (2 * second))
-
-
-def mean_interval(total: float, squares: float, records: int, variance: float) -> Interval:
-    """Return the mean of numbers in [0, 1] from noised sums of them and of their squares."""
-    mean = total / records
-    inside = min(max(mean, 0.0), 1.0)
-    spread = min(max(squares / records - mean**2, 0.0), inside * (1 - inside))
-    half = QUANTILE * math.sqrt(variance / records**2 + spread / records)
-    return _within(inside, mean - half, mean + half)
-
-
-def _within(estimate: float, low: float, high: float) -> Interval:
-    """Return the interval of a number known to be in [0, 1]."""
-    low, high = (min(max(end, 0.0), 1.0) for end in (low, high))
-    return Interval(estimate, min(low, estimate), max(high, estimate))
-
-
 class Scale(NamedTuple):
-    """The units of a score: class labels, None for numbers, or half the target's range.
-
-    `probabilities`: whether scores are log-odds (`taciturn.problems.ClippedLoss.log_odds`).
-    """
+    """The units of a score: class labels, None for numbers, or half the target's range."""
 
     labels: tuple[str, ...] | None
-    probabilities: bool
     unit: float
 
 
@@ -469,6 +358,9 @@ class PrivateScore:
     - `confusion`: Records by label (rows) and prediction (columns); noised, so some may be
       negative.
     - `calibration`: By bin of the predicted probability; None if scores are not log-odds.
+    - `brier`, `calibration_error`: As `taciturn.training.probabilities` defines them, the latter
+      with `calibration_bins` bins; None if scores are not log-odds. The estimate of the calibration
+      error is that on these records, less the bias due to noise.
     - `auc`, `auc_limits`: For two classes: the middle of the limits, with an interval that covers
       both, and the limits, which bound the AUC since scores are known only by bin.
     - `absolute`, `root_square`: For numbers, in the user's units: the mean absolute and the
@@ -486,6 +378,9 @@ class PrivateScore:
     recall: tuple[tuple[str, Interval | None], ...] | None = None
     confusion: tuple[tuple[float, ...], ...] | None = None
     calibration: tuple[Bin, ...] | None = None
+    brier: Interval | None = None
+    calibration_error: Interval | None = None
+    calibration_bins: int | None = None
     auc: Interval | None = None
     auc_limits: tuple[float, float] | None = None
     absolute: Interval | None = None
@@ -516,6 +411,13 @@ class PrivateScore:
             low, high = self.auc_limits
             between = f"{low:.3f} to {high:.3f} by its bins"
             found.append(("AUC", f"{between} ({self.auc.low:.3f} to {self.auc.high:.3f})"))
+        if self.brier is not None and self.calibration_error is not None:
+            brier, error = self.brier, self.calibration_error
+            text = f"{brier.estimate:.4f} ({brier.low:.4f} to {brier.high:.4f})"
+            hidden = error.low == 0  # noise and sampling may be all that is seen
+            gap = f"at most {error.high:.2%}" if hidden else percent(error)
+            name = f"calibration error, {self.calibration_bins} bins"
+            found += [("Brier score", text), (name, gap)]
         recalls = sorted(self.recall or (), key=lambda of: 2.0 if of[1] is None else of[1].estimate)
         return found + [(f"recall of {k!r}", percent(share)) for k, share in recalls[:MOST_NAMED]]
 
@@ -543,7 +445,8 @@ def score_of_labels(
     """Return the score from the counts of a `Tally`, each with noise of that variance."""
     names = scale.labels
     assert names is not None
-    counts = Counts.of(totals, records, variance)
+    counts = Counts.of(totals[: math.prod(question.shape)], records, variance)
+    sums = None if question.offsets is None else Sums.of(question, totals, counts)
     label, guess, place = question.axes()
     every, classes = np.ones(len(label), bool), range(len(names))
     commonest = int(np.argmax([float(np.sum(counts.values[label == k])) for k in classes]))
@@ -562,7 +465,10 @@ def score_of_labels(
             tuple(float(np.sum(counts.values[(label == k) & (guess == j)])) for j in classes)
             for k in classes
         ),
-        calibration=_calibration(question, counts) if scale.probabilities else None,
+        calibration=_calibration(question, counts) if sums is not None else None,
+        brier=None if sums is None else sums.brier(),
+        calibration_error=None if sums is None else sums.calibration_error(),
+        calibration_bins=None if sums is None else question.bins,
         auc=auc and auc[0],
         auc_limits=auc and auc[1],
     )
@@ -570,9 +476,8 @@ def score_of_labels(
 
 def _calibration(question: Tally, counts: Counts) -> tuple[Bin, ...]:
     label, guess, place = question.axes()
-    least = 0.0 if question.classes == 2 else 1 / question.classes
     right = label == 1 if question.classes == 2 else label == guess
-    ends = least + (1 - least) * np.arange(question.bins + 1) / question.bins
+    ends = question.ends()
 
     def observed(here: Bool[HostArray, " d"]) -> Interval | None:
         return ratio_interval(counts, right & here, here)

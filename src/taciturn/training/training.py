@@ -516,7 +516,9 @@ def _measured(  # noqa: PLR0913 - a release, its records, and what is computed o
         data = around
     answered = _evaluate(training, data, attempts, trained_on, seed) if proposal.asks else None
     metrics = attempts.attempt(
-        "measuring on the test records", lambda: measure(problem, data, None, model), UNMEASURED
+        "measuring on the test records",
+        lambda: measure(problem, data, None, model, clip=proposal.clip),
+        UNMEASURED,
     )
     drawn = training.curves
     if curves:
@@ -569,7 +571,7 @@ def _evaluate(
 
     def score() -> PrivateScore:
         labels = data.dataset.labels or labels_of(proposal.data)
-        scale = evaluation.score_units(proposal, labels, data.dataset.target_scale[0])
+        scale = evaluation.Scale(labels, data.dataset.target_scale[0])
         return score_of_totals(proposal, answered.plan, answered.totals, scale)
 
     what = "the figures of the private evaluation"

@@ -27,6 +27,9 @@ def bound_sensitivity(leg: Fields, answer: Fields, terms: Fields, m: int) -> flo
             fits = not rows or unit != "person" or rows == terms.rows_per_person
             demand(fits, "a sum over persons needs as many places as the terms state")
             square = 3 if question.kind == "errors" else 1 if zero_out else 2  # of the 2-norm
+            if question.kind == "tally":
+                s = question.offsets
+                square += (1.5 if zero_out else 2) * s if laplace else (1.5 - zero_out / 4) * s**2
             n = k if not rows else math.ceil(m / rows) if unit == "agent" else 1
             found = n * (square if laplace else math.sqrt(square))
         case "targets":

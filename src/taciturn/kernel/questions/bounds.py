@@ -173,20 +173,26 @@ def sums(facts: Facts, spec: Spec, adjacency: Adjacency, norm: Norm) -> Derived:
     **Guarantee.** A term is a function of its record and the public model alone. *Tally:* a term is
     the indicator e_c of one cell; replacing it moves the sum by e_c - e_c', of norm sqrt(2) (2 in
     the 1-norm), setting it to zero by 1. Separate counts of labels, predictions and bins would move
-    several indicators at once. *Errors:* a vector of [0, 1]^3 moves, replaced or set to zero, by at
+    several indicators at once. *Offsets:* with the weight s a term is (e_c, s t e_c, s r), |t| <=
+    1/2 and 0 <= r <= 1. Its square is at most 1 + s^2 / 4 + s^2. Two terms in different cells
+    differ by 2 + s^2 (t^2 + t'^2) + s^2 (r - r')^2 <= 2 + s^2 / 2 + s^2; two in one cell by
+    s^2 (t - t')^2 + s^2 (r - r')^2 <= 2 s^2, which is less. In the 1-norm the same are 1 + s / 2 +
+    s and 2 + s + s. *Errors:* a vector of [0, 1]^3 moves, replaced or set to zero, by at
     most sqrt(3) (3), which a change from 0 to 1 attains. If several terms may change, it is as many
     times that, by the triangle inequality.
 
-    *Persons.* With `rows_per_person` a person adds the mean of these vectors over its rows: shares
-    of cells p >= 0 with sum at most 1, or a vector of [0, 1]^3 again. Whatever its rows are
-    replaced by, |p - p'|^2 <= |p|^2 + |p'|^2 <= 2, so all of them together move the answer no
-    further than one record does; setting them to zero moves it by |p| <= 1. One row of several
-    moves p by less.
+    *Persons.* With `rows_per_person` a person adds the mean of these vectors over its rows: weights
+    p >= 0 with sum at most 1, so a point of the convex hull of all terms and 0. The distance of two
+    points of a hull is at most that of two of its corners, and terms are no longer than the bound
+    of their differences. So all rows of a person together move the answer no further than one
+    record does. One row of several moves it by less.
     """
     errors, l1 = facts["kind"] == "errors", norm == "l1"
     zero_out = isinstance(adjacency.relation, ZeroOut)
     each, terms = facts.get("rows_per_person"), adjacency.changed(spec.counts)
-    square = 3 if errors else 1 if zero_out else 2  # of the Euclidean norm of a change
+    square: float = 3 if errors else 1 if zero_out else 2  # of the Euclidean norm of a change
+    if (weight := facts.get("offsets")) is not None:
+        square += (1.5 + (not zero_out) / 2) * weight if l1 else (1.5 - zero_out / 4) * weight**2
     of, what = "m_i ", "indicators of one cell each"
     if each is not None:
         if adjacency.unit == "person" and adjacency.rows_per_person != each:
@@ -199,7 +205,9 @@ def sums(facts: Facts, spec: Spec, adjacency: Adjacency, norm: Norm) -> Derived:
         of, what = "the persons' mean ", "indicators of their rows' cells"
     if errors:
         what = "vectors (t, t^2, t^4) with 0 <= t <= 1"
-    size = f"{square}" if l1 or square == 1 else f"sqrt({square})"
+    if weight is not None:
+        what = f"indicators of one cell each, and {weight:g} times offsets within it"
+    size = f"{square:g}" if l1 or square == 1 else f"sqrt({square:g})"
     changes = "is set to zero" if zero_out else "changes"
     reason = f"sum of {of}{what}; one of them {changes}: {size}"
     if adjacency.unit == "agent" or np.max(terms) > 1:

@@ -6,6 +6,7 @@ import math
 from typing import Any, ClassVar
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
@@ -124,19 +125,33 @@ class Tally(_Sums):
     largest probability p, B bins of equal width from 1/K to 1: cells (label, prediction, bin), K^2
     B in all. For a loss whose scores are not log-odds, sigma(z) only fixes a scale for them.
 
+    *Offsets.* With a weight s (`offsets`) in (0, 1] the answer goes on with s times the sums of two
+    numbers: per cell, of the offset t in [-1/2, 1/2] of the probability from the middle of its bin,
+    in widths of the bin; and in all, of a number r in [0, 1]. Of two classes r = (2 t d / D)^2, d
+    the width of the bin and D that of the widest, so that the sums determine that of the squares
+    (p - y)^2; of K it is sum_k (p_k - [y = k])^2 / 2. Here p is the probability without class
+    weights: of two classes sigma(z - `shift`), shift = log(v_1 / v_0), and the ends of the bins are
+    those of sigma(z), shifted likewise.
+
     **Guarantee.** A record's cell is a function of that record and of the public model: margins are
     exact (`taciturn.kernel.questions.sums`), and cells are computed record by record. So the answer
     is an exact sum of indicators of cells, or of shares of persons (`shares_of_persons`); the bound
-    is that of `tally` (`taciturn.kernel.questions.bounds.sums`).
+    is that of `tally` (`taciturn.kernel.questions.bounds.sums`). t and r are clipped to their
+    ranges and depend on the same; terms are cut towards zero so that their sums are exact
+    (`taciturn.kernel.records.grid`).
     """
 
     kind: ClassVar[str] = "tally"
 
     classes: int = eqx.field(static=True)
     bins: int = eqx.field(static=True, default=BINS)
+    offsets: float | None = eqx.field(static=True, default=None, kw_only=True)
+    shift: float = eqx.field(static=True, default=0.0, kw_only=True)
 
     def __check_init__(self) -> None:
         checks.at_least("classes", self.classes, 2)
+        if self.offsets is not None:
+            checks.fraction("offsets", self.offsets)
         checks.at_least("half the number of bins", self.bins / 2, 1)
 
     @property
@@ -157,17 +172,51 @@ class Tally(_Sums):
 
     @override
     def answer_shape(self, model_shape: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the number of cells, whatever the model."""
-        return (math.prod(self.shape),)
+        """Return the number of cells, whatever the model; with offsets twice that and 1."""
+        cells = math.prod(self.shape)
+        return (cells if self.offsets is None else 2 * cells + 1,)
+
+    @override
+    def facts(self, spec: Spec) -> dict[str, Any]:
+        """Return the number of places of a person, if persons count, and the weight of offsets."""
+        beside = {} if self.offsets is None else {"offsets": self.offsets}
+        return super().facts(spec) | beside
 
     @override
     def exact(self, shard: Shard, count: Count, query: Point) -> Float[Array, "S"]:
-        """Return the counts."""
+        """Return the counts, and the weighted sums if there are any."""
         outputs = () if self.classes == 2 else (self.classes,)
         check_form(query, Point, x=(shard.features.shape[-1], *outputs))
-        cells = self.cells(margins(shard, query.x), shard.targets)
-        counts = jnp.zeros(math.prod(self.shape), shard.mask.dtype)
-        return counts.at[cells].add(shares_of_persons(shard.mask, self.rows_per_person))
+        scores = margins(shard, query.x)
+        cells = self.cells(scores, shard.targets)
+        zeros = jnp.zeros(math.prod(self.shape), shard.mask.dtype)
+        shares = shares_of_persons(shard.mask, self.rows_per_person)
+        counts = zeros.at[cells].add(shares)
+        if self.offsets is None:
+            return counts
+        terms = self.offsets * self.within(scores, cells) * shares
+        if shard.grid is not None:
+            terms = cut(terms, 1.0, DIGITS - 1 - whole_log2(shard.mask.shape[0]))
+        return jnp.concatenate([counts, zeros.at[cells].add(terms[0]), jnp.sum(terms[1:], axis=1)])
+
+    def ends(self) -> Float[HostArray, "_e"]:
+        """Return the B + 1 ends of the bins."""
+        if self.classes > 2:
+            return np.linspace(1 / self.classes, 1, self.bins + 1)
+        return np.array([0, *1 / (1 + np.exp(self.shift - cuts_of_scores(self.bins))), 1])
+
+    def within(self, scores: Float[Array, "M *K"], cells: Int[Array, "M"]) -> Float[Array, "2 M"]:
+        """Return t and r of every record."""
+        ends, place = jnp.asarray(self.ends(), scores.dtype), cells % self.bins
+        middle, width = (ends[place] + ends[place + 1]) / 2, ends[place + 1] - ends[place]
+        if self.classes == 2:
+            offset = jnp.clip((jax.nn.sigmoid(scores - self.shift) - middle) / width, -0.5, 0.5)
+            return jnp.stack([offset, (2 * offset * width / jnp.max(jnp.diff(ends))) ** 2])
+        likely = jax.nn.softmax(scores, axis=1)
+        label = cells // (self.classes * self.bins)
+        wrong = jnp.sum((likely - jax.nn.one_hot(label, self.classes)) ** 2, axis=1) / 2
+        offset = jnp.clip((jnp.max(likely, axis=1) - middle) / width, -0.5, 0.5)
+        return jnp.stack([offset, jnp.clip(wrong, 0, 1)])
 
     def cells(self, scores: Float[Array, "M *K"], targets: Array) -> Int[Array, "M"]:
         """Return the cell of every record."""
