@@ -3,9 +3,9 @@
     python -m bench.coefficients [--repetitions N]
 
 Rows are normal, clipped to [-4, 4]. For every number of records it prints the mean, over
-repetitions and coefficients, of (estimate - truth) times the sign of the truth, in standard errors of the
-estimate without noise: of the minimiser of each loss, and of the mean over the repetitions of what
-is released at epsilon 1. Two standard errors of such a mean follow it.
+repetitions and coefficients, of (estimate - truth) times the sign of the truth, in standard errors
+of the estimate without noise: of the minimiser of each loss, and of what is released at epsilon 1.
+Two standard errors of such a mean follow it.
 """
 
 from __future__ import annotations

@@ -92,6 +92,17 @@ def spread_of(adjacency: privacy.Adjacency, agents: int, observer: privacy.Obser
     return float(most) if isinstance(observer, privacy.Sum) else math.sqrt(most)
 
 
+def scales_for(sensitivity: HostArray, multiplier: float, observer: privacy.Observer) -> HostArray:
+    """Return noise scales, given sensitivities with agents on the first axis."""
+    if multiplier == 0:
+        return np.zeros_like(sensitivity)
+    if not isinstance(observer, privacy.Sum):
+        return multiplier * sensitivity
+    honest = max(1, sensitivity.shape[0] - observer.colluders)
+    largest = np.max(sensitivity, axis=0, keepdims=True) / np.sqrt(honest)
+    return multiplier * np.broadcast_to(largest, sensitivity.shape).copy()
+
+
 def step_exponents(
     scale: Float[HostArray, "..."], multiplier: Float[HostArray, "..."], width: float
 ) -> Int[HostArray, "..."]:

@@ -6,7 +6,7 @@ and whatever has its shape, is `(D,)` or `(D, K)`; a `Vector` belongs to a model
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 import jax
 import numpy as np
@@ -23,3 +23,19 @@ Precision: TypeAlias = Literal["float32", "float64"]
 # what the public range of a number is mapped to: [-1, 1], or [0, 1]
 Interval: TypeAlias = Literal["symmetric", "unit"]
 Task: TypeAlias = Literal["binary", "multiclass", "regression"]
+
+
+@runtime_checkable
+class Rows(Protocol):
+    """Rows `(N, D)` that are read by their indices: an array, or rows computed as they are read."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """N and D."""
+
+    @property
+    def dtype(self) -> Any:
+        """The type of a cell."""
+
+    def __getitem__(self, rows: Any, /) -> HostArray:
+        """Return the rows with these indices, `(M, D)`."""

@@ -1,15 +1,18 @@
-"""How far the noise lets a run move: the radius with a ridge, and steps without a server."""
+"""How far the noise lets a run move: radius with a ridge, steps without a server, rounds."""
 
+import dataclasses
 import math
 
 import numpy as np
 import pytest
 
-from taciturn.algorithms import Noise, radius_of
+from taciturn.algorithms import Noise, NoisyGradient, radius_of
 from taciturn.algorithms.algorithm import step_within
+from taciturn.algorithms.noisy_gradient import ROUNDS, rounds_to_horizon
 from taciturn.algorithms.relay import pace_and_noise
 from taciturn.kernel.records import Spec
 from taciturn.network import complete, cyclic_walk, ring, uniform_walk
+from taciturn.problems import Logistic, Problem
 
 SMOOTHNESS, SWEEPS = 0.25, 100
 
@@ -63,3 +66,26 @@ def test_the_order_of_a_walk_decides_pace_and_noise_of_walkman_as_its_docstring_
     assert (pace, kappa) == pytest.approx(most, rel=0.1)
     assert drift == pytest.approx(pace, rel=0.06)
     assert spread == pytest.approx(kappa, rel=0.35)
+
+
+@pytest.mark.parametrize("ratio", [1e3, 1e4, 6e4, 2e5])
+def test_the_default_rounds_are_the_fewest_that_reach_the_horizon(ratio):
+    """`ratio` is 1 / nu of a single round, which is H for records of norm one."""
+
+    def moved(rounds):
+        noise = Noise(1.0, np.array([math.sqrt(rounds) / ratio]))
+        found = NoisyGradient(Problem(Logistic())).schedule(facts(100), rounds, noise)
+        return rounds * found["step_size"][0] / (1 - found["momentum"][0])
+
+    enough = rounds_to_horizon(facts(100), 1, Noise(1.0, np.array([1 / ratio])))
+    fewer = [rounds for rounds in ROUNDS if rounds < enough]
+    assert moved(enough) == pytest.approx(ratio)
+    assert all(moved(rounds) < 0.99 * ratio for rounds in fewer)
+
+
+def test_the_default_rounds_stop_at_the_last_and_need_noise_and_a_smooth_loss():
+    silent, still = Noise(0.0, np.zeros(1)), Noise(1.0, np.array([1e-9]))
+    assert rounds_to_horizon(facts(100), 1, still) == ROUNDS[-1]
+    assert rounds_to_horizon(facts(100), 1, silent) == ROUNDS[0]
+    rough = dataclasses.replace(facts(100), smoothness=math.inf)
+    assert rounds_to_horizon(rough, 1, still) == ROUNDS[0]

@@ -105,6 +105,27 @@ def test_a_reproduction_divides_by_the_public_seed_and_says_so(table, draws, nam
     assert (len(set(draws["divided"])), draws["secret"]) == (1, 0)
 
 
+def test_one_file_is_one_agent_s_and_summation_is_then_credited_nothing(table, capsys):
+    bounds = table.parent / "bounds.toml"
+    train, plan = ("train", table, "--bounds", bounds), ("plan", "--bounds", bounds)
+    found = {}
+    for name, words in (
+        ("messages", (*train, *OPTIONS)),
+        ("sum", (*train, *OPTIONS, "--observer", "sum")),
+        ("asked for", (*train, *OPTIONS, "--agents", "4")),
+        ("planned", (*plan, "--records", "240", *OPTIONS[2:])),
+        ("published", ("plan", "adult", *OPTIONS[2:])),
+    ):
+        assert main([str(word) for word in words]) == 0
+        found[name] = json.loads(capsys.readouterr().out)
+    assert {name: one["agents"] for name, one in found.items()} == {
+        **dict.fromkeys(("messages", "sum", "planned"), 1), "asked for": 4, "published": 10
+    }  # fmt: skip
+    assert not any("dealt" in text for text in found["sum"]["conditions"])
+    assert "no honest peer (agents: 1" in found["sum"]["trust"]
+    assert found["sum"]["mu"] == found["messages"]["mu"]
+
+
 def test_an_account_takes_no_name_for_a_division_that_is_drawn(table, tmp_path, capsys):
     rows = np.eye(12)
     problem = Problem(Logistic(), L2(0.1), WholeSpace())

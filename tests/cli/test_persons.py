@@ -118,7 +118,7 @@ def test_a_person_at_two_agents_is_refused_unless_that_is_said(table, taciturn_)
     [
         (("--persons", 40), "--rows-per-person"),
         (("--records", 40, "--rows-per-person", 2), "--persons"),
-        (("--persons", 2, "--rows-per-person", 2), "share 2 persons"),
+        (("--persons", 2, "--rows-per-person", 2, "--agents", 3), "share 2 persons"),
         (("--counts", "5,5", "--persons", 10, "--rows-per-person", 2), "leave"),
     ],
 )

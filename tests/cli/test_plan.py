@@ -10,7 +10,7 @@ from taciturn.errors import InputError
 PLAN = ["plan", "--records", "4000", "--epsilon", "1", "--delta", "1e-6", "--rounds", "10,200"]
 
 
-BY_HAND = [*PLAN, "--columns", "5", "--loss", "logistic", "--no-centre"]
+BY_HAND = [*PLAN, "--columns", "5", "--loss", "logistic", "--agents", "10", "--no-centre"]
 
 
 BOUNDS = """
@@ -167,13 +167,28 @@ def test_plan_and_train_propose_the_same_run_of_the_same_rounds(
     assert seen[0].rounds in [f["rounds"] for f in planned["forecasts"]]
 
 
-def test_plan_says_where_train_would_run_other_rounds_than_it_recommends(taciturn_):
+def test_plan_recommends_what_train_runs_and_says_which_fewer_rounds_do_as_well(taciturn_):
     given = [option for option in BY_HAND if option not in {"--rounds", "10,200"}]
     _, out, _ = taciturn_(*given)
-    assert "taciturn train runs 200 rounds with these options" in out
-    assert "pass --rounds 50" in out
+    assert "<- recommended: what taciturn train runs" in out
+    assert "50 rounds are the fewest estimated within 5 % of the best" in out
+    assert "taciturn train runs 200 with these options" in out
+    assert json.loads(taciturn_(*given, "--json")[1])["recommended"]["rounds"] == 200
+    _, out, _ = taciturn_(*given, "--rounds", "50,100")
+    assert "<- recommended: the fewest rounds" in out
     _, out, _ = taciturn_(*given, "--rounds", "50")
-    assert "taciturn train runs" not in out
+    assert "with these options" not in out
+
+
+def test_a_larger_budget_is_planned_and_trained_with_the_rounds_that_its_horizon_needs(taciturn_):
+    facts = ["plan", "--columns", 5, "--loss", "logistic", "--delta", "1e-6", "--no-centre"]
+    found = {}
+    for records, epsilon in ((4_000, 1), (100_000, 3), (10_000_000, 3)):
+        _, out, _ = taciturn_(*facts, "--records", records, "--epsilon", epsilon, "--json")
+        found[records] = json.loads(out)
+    rounds = [one["rounds"] for one in found.values()]
+    assert rounds == [one["recommended"]["rounds"] for one in found.values()]
+    assert rounds[0] == 200 < rounds[1] < rounds[2] == 1000
 
 
 def test_a_proposal_is_of_one_number_of_rounds(taciturn_, tmp_path):

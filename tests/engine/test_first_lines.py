@@ -15,7 +15,7 @@ from taciturn.errors import InputError
 from taciturn.kernel.privacy import Adjacency, Messages, ReplaceOne, Sum, Terms, ZeroOut
 from taciturn.kernel.questions import Gradient, MinibatchGradient
 from taciturn.network import ring, spanning_tree
-from taciturn.problems import L2, Logistic, Problem, minimise, public_facts
+from taciturn.problems import L2, Logistic, Named, Problem, minimise, public_facts
 from taciturn.problems.losses import MarginLoss
 from taciturn.training import DataFacts, Request, propose
 
@@ -79,7 +79,8 @@ def test_what_a_name_plans_is_what_the_command_line_plans(name, owners):
     data = DataFacts(
         name="breast_cancer", task="binary", classes=2, columns=30, record_norm=1.0, table=None
     )
-    request = Request(epsilon=4.0, delta=1e-4, algorithm=name, rounds=8)
+    logistic = Named(name="logistic", numbers=())
+    request = Request(epsilon=4.0, delta=1e-4, algorithm=name, rounds=8, loss=logistic)
     proposal = propose(data, owners.facts.counts, request, dealt=True)
     same = Problem(Logistic(), L2(1e-6))
     assert short(same, owners, method=name).digest == proposal.plan().digest

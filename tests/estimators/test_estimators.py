@@ -15,9 +15,10 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
+from taciturn.algorithms import METHODS
 from taciturn.errors import InputError
 from taciturn.estimators import PrivateLinearRegression, PrivateLogisticRegression, PrivateSVC
-from taciturn.problems import MarginLoss
+from taciturn.problems import MarginLoss, Squared
 
 LOW, HIGH = np.array([20.0, -1.0]), np.array([80.0, 3.0])
 EXACT = {"epsilon": math.inf, "delta": 1e-6, "bounds": (LOW, HIGH), "rounds": 20_000}
@@ -244,3 +245,30 @@ def test_owners_that_do_not_fit_the_rows_are_refused(agents, match):
     model = PrivateLogisticRegression(**NOISY, classes=["fit", "ill"])
     with pytest.raises(InputError, match=match):
         model.fit(*two_labels(20), agents=agents)
+
+
+def test_a_residual_is_bounded_by_an_eighth_of_the_range_where_gradients_are_asked_for():
+    clips = {
+        name: METHODS[name].clip_for(Squared(), 1.0)
+        for name in ("noisy-gradient", "dp-admm", "dp-sgd", "nids", "one-question", "pvp")
+    }
+    assert clips == {
+        **dict.fromkeys(("noisy-gradient", "dp-admm", "dp-sgd", "nids"), 0.25),
+        **dict.fromkeys(("one-question", "pvp"), 1.0),
+    }
+    assert METHODS["noisy-gradient"].clip_for(Squared(), math.inf) == math.inf
+
+
+def test_a_wide_range_of_the_target_costs_less_than_its_width():
+    """At clip 1 the noise of half the range hides a target that fills a fifth of it."""
+    draw, found = np.random.default_rng(0), {}
+    x = draw.uniform(-1, 1, (4_000, 5))
+    y = x @ draw.standard_normal(5) + 0.3 * draw.standard_normal(4_000)
+    for clip in (None, 1.0):
+        fit = PrivateLinearRegression(
+            epsilon=0.5, delta=1e-6, bounds=(-1, 1), target_bounds=(-25, 25), random_state=0,
+            clip=clip,
+        )  # fmt: skip
+        found[clip] = fit.fit(x, y).score(x, y)
+    assert found[None] > 0.5
+    assert found[None] > found[1.0] + 0.2

@@ -137,7 +137,8 @@ def dealt_records(rows=40):
 
 def test_cells_are_cut_to_public_ranges_and_a_constant_follows():
     x, y = np.array([[5.0, 0.0], [40.0, -3.0]]), np.array([1, -1])
-    owners = taciturn.deal(x, y, agents=1, bounds=RANGES)
+    owners = taciturn.deal(x, y, bounds=RANGES)
+    assert (owners.facts.counts, owners.facts.dealt) == ((2,), False)
     np.testing.assert_array_equal(owners.features, [[0, 0, 1], [1, -1, 1]])
     assert owners.record_norm == np.sqrt(3)
 

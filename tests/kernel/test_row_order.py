@@ -90,8 +90,8 @@ def private_records(labels):
 
 
 def split_for_testing(labels, draw):
-    parts = divide(private_records(labels), 1, split_seed=0, draw=draw).parts
-    return [parts.train_targets, parts.test_targets]
+    data = divide(private_records(labels), 1, split_seed=0, draw=draw)
+    return [data.parts.train_targets[np.concatenate(data.owners)], data.parts.test_targets]
 
 
 ROADS = (dealt, held_out, of_estimator, persons_dealt, persons_held_out, split_for_testing)

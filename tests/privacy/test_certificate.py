@@ -97,9 +97,10 @@ def test_an_answer_without_noise_gives_infinity_and_no_privacy(mechanism):
 
 def test_the_sentences_hold_everything_needed_to_read_the_promise():
     terms = {"delta": 1e-5, "adjacency": Adjacency(ZeroOut(), "agent"), "observer": Sum(2)}
-    found = certify(FIFTH, **terms).under(["feature ranges were public"], conditional=False)
+    ranges = "feature ranges were public"
+    found = certify(book([0.2] * 4), **terms).under([ranges], conditional=False)
     text = "\n".join(found.lines())
-    for part in ("zero_out", "agent", "1e-05", "sum", "at most 2", "feature ranges were public"):
+    for part in ("zero_out", "agent", "1e-05", "sum", "at most 2", ranges):
         assert part in text
     printed = float(text.split("epsilon = ")[1].split()[0])
     assert found.epsilon <= printed <= found.epsilon + 1e-4

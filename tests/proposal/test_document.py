@@ -115,7 +115,7 @@ def test_the_proposal_of_an_estimator_reads_back_as_itself(estimator, settings, 
     model = estimator(
         epsilon=5.0, delta=1e-3, bounds=(0, 1), rounds=3, random_state=0, **settings
     ).fit(rows, [k % 2 for k in range(40)])
-    (proposal,) = seen
+    proposal = seen[-1]  # after those that defaults were found with
     again = Proposal.from_json(proposal.to_json())
     assert again == proposal
     # the plan that an estimator keeps has the certificate of the fit, with conditions and stamp
@@ -243,7 +243,7 @@ def test_digests_of_proposal_and_plan_are_the_same_in_another_process():
         ("noisy-gradient", {"clip": "infinity", "loss__numbers": [1.0]}, "loss"),
         ("noisy-gradient", {"method__options": {"rho": 0.1}}, "no option rho"),
         ("noisy-gradient", {"method__name": "recal"}, "runs on a network"),
-        ("noisy-gradient", {"method__name": "one-question"}, "Logistic"),
+        ("noisy-gradient", {"method__name": "one-question"}, "CappedExponential"),
         ("noisy-gradient", {"counts": [0, 5]}, "record count of agent 0"),
         ("noisy-gradient", {"rounds": 10**9}, "fewer rounds"),
         ("noisy-gradient", {"budget__epsilon": 1e300}, "protects nothing"),
@@ -286,8 +286,8 @@ def test_a_proposal_that_contradicts_itself_is_one_line(name, changes, words):
 
 def test_a_clip_above_the_bound_of_the_loss_certifies_by_the_bound_of_the_loss():
     plan = Proposal.from_json(edited(clip=50.0)).plan()
-    # |l'| <= 1 and |x| <= 1, so one record moves a mean over 12 by at most 2 / 12
-    assert plan.ledger.sensitivity[0].max() == pytest.approx(2 / 12)
+    # |l'| <= 1/2 and |x| <= 1, so one record moves a mean over 12 by at most 1 / 12
+    assert plan.ledger.sensitivity[0].max() == pytest.approx(1 / 12)
     assert plan.certificate.epsilon == pytest.approx(2.0)
 
 
@@ -299,7 +299,7 @@ def test_colluders_beyond_the_agents_get_no_credit_for_summation():
     alone = edited("sum", budget__observer="messages", budget__colluders=0)
     assert noise[3] == noise[10**6] >= noise[2]
     for colluders in (2, 3, 10**6):
-        assert f"if {colluders} may collude, an agent among 3" in trust[colluders]
+        assert f"no honest peer (agents: 3, colluders: {colluders})" in trust[colluders]
         assert "secure aggregation" not in trust[colluders]
     assert noise[3] == pytest.approx(Proposal.from_json(alone).plan().ledger.scale[0, 0, 0])
 

@@ -58,6 +58,8 @@ def proposal(rounds, *, records=100, task="binary", **changes):
     data = DataFacts(
         name="mine", task=task, classes=CLASSES[task], columns=3, record_norm=1.0, table=None
     )
+    if task == "binary":
+        changes = {"loss": Named.parse("loss", "logistic")} | changes
     return propose(data, [records] * 4, Request(**ASKED | changes, rounds=rounds))
 
 

@@ -112,8 +112,10 @@ def test_a_certificate_states_only_a_graph_that_was_given():
 
 
 def test_the_default_rounds_of_vradmm_are_whole_epochs():
+    lasso = structure_of(structure="lasso")
     for rate in (0.1, 0.03, 1.0):
         asked = Request(
             epsilon=1.0, delta=1e-5, algorithm="vradmm", options={"sampling_rate": rate}
         )
-        assert asked.rounds_among(1) % (max(1, round(2 / rate)) + 1) == 0
+        found = propose(FACTS, [40], asked, lasso)
+        assert found.rounds % (max(1, round(2 / rate)) + 1) == 0

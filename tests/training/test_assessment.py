@@ -58,7 +58,7 @@ def records(targets, *, classes=2, hidden=(1,)):
 def assessed(targets, margins, *, loss=None, classes=2, hidden=(1,), clip=math.inf):
     data, loss = records(targets, classes=classes, hidden=hidden), loss or Logistic()
     scores = np.asarray(margins, float)
-    wrong = loss.error(jnp.asarray(scores), data.test.shard(0).targets)
+    wrong = loss.error(jnp.asarray(scores), data.test.targets)
     error = float(np.mean(wrong))
     found = math.sqrt(error) if classes is None else error
     return assess(data, loss, scores, found, clip=clip)

@@ -96,7 +96,7 @@ def choice(table):
         )
         for loss in ("logistic", f"{__name__}:Claimed")
     ]
-    return data, propose_choice([data.facts] * 2, data.all_counts, several, share=0.2)
+    return data, propose_choice(data.facts, data.all_counts, several, share=0.2)
 
 
 def test_a_choice_on_an_authors_word_is_charged_to_no_account(choice, tmp_path, monkeypatch):

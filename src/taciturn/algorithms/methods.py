@@ -21,7 +21,7 @@ from taciturn.algorithms.admm import ADMM, DPADMM, at_agents, steady_rho
 from taciturn.algorithms.algorithm import Algorithm, GossipAlgorithm, Noise, RelayAlgorithm
 from taciturn.algorithms.gossip import EXTRA, NIDS, LinearisedGossipADMM
 from taciturn.algorithms.linearised_admm import LinearisedADMM
-from taciturn.algorithms.noisy_gradient import NoisyGradient
+from taciturn.algorithms.noisy_gradient import ROUNDS, NoisyGradient, rounds_to_horizon
 from taciturn.algorithms.one_question import OneQuestion
 from taciturn.algorithms.relay import RECAL, Walkman
 from taciturn.algorithms.splitting import (
@@ -32,16 +32,17 @@ from taciturn.algorithms.splitting import (
     StepRule,
 )
 from taciturn.algorithms.vradmm import VRADMM, AcceleratedVRADMM, variance_reduction
-from taciturn.calibration import gaussian_multiplier, spread_of
+from taciturn.calibration import gaussian_multiplier, scales_for, spread_of
 from taciturn.errors import InputError
 from taciturn.kernel import questions
-from taciturn.kernel.privacy import LEAST_RATE, ReplaceOne, Terms
+from taciturn.kernel.privacy import LEAST_RATE, Messages, Observer, ReplaceOne, Terms
 from taciturn.kernel.records import Spec
 from taciturn.problems import (
     Identity,
     Loss,
     Named,
     Problem,
+    Squared,
     default_clip,
     default_loss,
     structured_from,
@@ -53,6 +54,7 @@ Value = float | int | str
 T = TypeVar("T")
 LEAST, MOST = 1e-30, 1e30
 TARGET_BOUND = 1.0  # targets are mapped to [-1, 1]
+RESIDUAL_BOUND = 0.25  # of residuals, an eighth of the target's range
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,8 +140,8 @@ class Option:
         return self.name.replace("_", "-")
 
 
-def _steady(setting: Setting) -> float:
-    """Return `steady_rho` for the noise that the terms require."""
+def noise_of_gradients(setting: Setting, observer: Observer) -> Noise:
+    """Return the noise that the terms require of gradients on all records, without a centre."""
     terms, multiplier = setting.terms, 0.0
     if math.isfinite(terms.epsilon):
         multiplier = gaussian_multiplier(terms.epsilon, terms.delta, setting.rounds)
@@ -147,7 +149,19 @@ def _steady(setting: Setting) -> float:
     gradient = {"kind": "mean", "coefficient": setting.facts.gradient_bound, "row": 1.0}
     bound = questions.bound_of(gradient, setting.facts, terms.adjacency, "l2")
     moves = np.where(np.isfinite(bound.value[:, 0, 0]), bound.value[:, 0, 0], 0.0)
-    return float(steady_rho(setting.facts, setting.rounds, Noise(multiplier, multiplier * moves)))
+    return Noise(multiplier, scales_for(moves, multiplier, observer))
+
+
+def _steady(setting: Setting) -> float:
+    """Return `steady_rho` for the noise that the terms require; no sums are credited."""
+    noise = noise_of_gradients(setting, Messages())
+    return float(steady_rho(setting.facts, setting.rounds, noise))
+
+
+def _to_horizon(setting: Setting) -> int:
+    """Return `rounds_to_horizon` for the noise that the terms require."""
+    noise = noise_of_gradients(setting, setting.terms.observer)
+    return rounds_to_horizon(setting.facts, setting.rounds, noise)
 
 
 def _rate(title: str, given: Any) -> float:
@@ -208,12 +222,13 @@ class Method:
     - `summary`: A few words for help texts.
     - `options`: The method's options; others are refused.
     - `rounds`: The default number of rounds; on a relay, of sweeps of one hop per agent.
+    - `enough`: Maps public facts to a default number of rounds, in place of `rounds`.
     - `network`: "relay" or "gossip" if there is no aggregator.
     - `structure`: "required" if the method solves only structured problems, "allowed" if it treats
       a structure as a regulariser, through its prox.
-    - `minimises`, `inside`: Whether the answer is a minimiser, not a gradient (the coefficient of a
-      loss of several margins is then not clipped), and whether the noise is inside the objective,
-      so that the answer has no mu.
+    - `minimises`, `inside`: Whether the answer is a minimiser, or determines one, and no gradient
+      (the coefficient of a loss of several margins is then not clipped), and whether the noise is
+      inside the objective, so that the answer has no mu.
     - `epoch`: Maps the sampling rate to the number of rounds of an epoch.
     - `elsewhere`: Maps a proposal to the stand-in of a method that runs in a separate process.
     """
@@ -221,7 +236,8 @@ class Method:
     build: Callable[[Setting], Composition]
     summary: str
     options: tuple[Option, ...] = ()
-    rounds: int = 200
+    rounds: int = ROUNDS[0]
+    enough: Callable[[Setting], int] | None = None
     network: Literal["relay", "gossip"] | None = None
     structure: Literal["required", "allowed"] | None = None
     minimises: bool = False
@@ -265,8 +281,17 @@ class Method:
         """Return the default bound on a record's coefficient.
 
         `taciturn.problems.default_clip`; infinite without privacy, and if the answers are
-        minimisers of a loss of several margins.
+        minimisers of a loss of several margins. For gradients of the squared loss, 1/4.
+
+        *Residuals.* A bound c makes the loss Huber's, whose estimate of a normal mean has 95 % of
+        the efficiency of least squares at c = 1.345 standard deviations of a residual. A public
+        range is wide: these are often between a fourth and a tenth of half of it. The noise is
+        proportional to c, and the range is no property of the residuals, so c = 1, the largest
+        residual at w = 0, adds noise for values that hardly occur. Measured in
+        docs/how-to/choose-a-method.md.
         """
+        if isinstance(loss, Squared) and not self.minimises and math.isfinite(epsilon):
+            return RESIDUAL_BOUND
         unclipped = self.minimises and loss.outputs is not None
         return math.inf if math.isinf(epsilon) or unclipped else default_clip(loss)
 
@@ -360,6 +385,7 @@ _METHODS: dict[str, Method] = {
     "noisy-gradient": Method(
         build=partial(_on_gradients, NoisyGradient),
         summary="gradient steps with momentum on noised gradients",
+        enough=_to_horizon,
         structure="allowed",
     ),
     "dp-admm": Method(build=_dp_admm, summary="DP-ADMM (Huang et al. 2019)", options=(RHO,)),
@@ -397,6 +423,7 @@ _METHODS: dict[str, Method] = {
         ),
         summary="X'X and X'y, asked once (squared loss)",
         rounds=1,
+        minimises=True,
     ),
     "sadmm": Method(
         build=_sadmm,
@@ -471,11 +498,16 @@ def check_options(name: str, method: Method, given: Mapping[str, Any]) -> dict[s
     return values
 
 
-def rounds_by_default(method: Method, agents: int, given: Mapping[str, Value]) -> int:
-    """Return the default number of rounds: whole epochs, and whole sweeps on a relay."""
+def rounds_by_default(method: Method, setting: Setting, given: Mapping[str, Value]) -> int:
+    """Return the default number of rounds: whole epochs, and whole sweeps on a relay.
+
+    `Method.enough` if the method has that, from the setting; its `rounds` are not read.
+    """
+    if method.enough is not None:
+        return method.enough(dataclasses.replace(setting, rounds=1))
     rate = float(given.get("sampling_rate", SAMPLING_RATE.default)) if method.sampled else 1.0  # type: ignore[arg-type]
     epoch = method.epoch(rate)
-    hops = agents if method.network == "relay" else 1
+    hops = setting.facts.agents if method.network == "relay" else 1
     return epoch * max(1, round(method.rounds / epoch)) * hops
 
 

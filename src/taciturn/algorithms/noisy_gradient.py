@@ -20,6 +20,31 @@ from taciturn.kernel.door import Turn
 from taciturn.kernel.records import Spec
 from taciturn.typing import HostArray, Model
 
+TRANSIENT = 8  # least ratio of the rounds to 1 / (1 - beta)
+# numbers of rounds by default; a message each, and noise of equal size in all
+ROUNDS = (200, 300, 400, 500, 700, 1000)
+
+
+def rounds_to_horizon(spec: Spec, rounds: int, noise: Noise) -> int:
+    """Return the fewest rounds of `ROUNDS` in which `NoisyGradient` can move by its horizon H.
+
+    `noise`: that of each of `rounds` rounds. At a fixed total budget nu / sqrt(T), and so H, do not
+    depend on T. The step is at most 1/L and 1 / (1 - beta) at most T / 8, so T rounds move by at
+    most T^2 / (8 L), and
+
+        T >= sqrt(8 L H).
+
+    Fewer rounds end before the noise requires it. More collect the same noise and cost messages.
+    Beyond the last of `ROUNDS` a run is limited by its time, not by its noise. Without noise, and
+    for a loss without a bound L, the first is returned.
+    """
+    spread = np.sqrt(spec.dimension) * noise.of_mean
+    if spread == 0 or not np.isfinite(spec.smoothness):
+        return ROUNDS[0]
+    horizon = radius_of(spec) * np.sqrt(rounds) / spread
+    least = np.sqrt(TRANSIENT * spec.smoothness * horizon)
+    return next((enough for enough in ROUNDS if enough >= least), ROUNDS[-1])
+
 
 class _Public(NamedTuple):
     query: Model
@@ -48,10 +73,11 @@ class NoisyGradient(ServerMethod):
     With radius = sqrt(d) / R (coordinates of order one for records of norm one) this means: stop
     when the noise moves a record's margin by one unit, the scale on which a logistic loss changes.
     If H / T <= 1/L then eta = H / T and beta = 0; otherwise eta = 1/L and momentum supplies the
-    rest, with a transient 1 / (1 - beta) of at most an eighth of the run. The last half of the
-    iterates is averaged (a = 1, 1/2, 1/3, ... from there on; a = 1 before). Without noise this is
-    the accelerated proximal gradient method: eta = 1/L, beta_k = k / (k + 3), without averaging,
-    F(x_k) - F* <= 2 L |x_0 - x*|^2 / (k + 1)^2 (Beck & Teboulle 2009). On batches
+    rest, with a transient 1 / (1 - beta) of at most an eighth of the run, for which the default
+    number of rounds suffices (`rounds_to_horizon`). The last half of the iterates is averaged (a =
+    1, 1/2, 1/3, ... from there on; a = 1 before). Without noise this is the accelerated proximal
+    gradient method: eta = 1/L, beta_k = k / (k + 3), without averaging, F(x_k) - F* <= 2 L |x_0 -
+    x*|^2 / (k + 1)^2 (Beck & Teboulle 2009). On batches
     (`taciturn.kernel.questions.MinibatchGradient`) the method is distributed DP-SGD; the variance
     of batches is not public and does not enter H, but without noise it precludes acceleration: eta
     = 1/L, beta = 0, tail averaging.
@@ -86,7 +112,7 @@ class NoisyGradient(ServerMethod):
             if horizon / rounds <= step:
                 step = horizon / rounds
             else:
-                momentum = 1 - max(min(1.0, 8 / rounds), step * rounds / horizon)
+                momentum = 1 - max(min(1.0, TRANSIENT / rounds), step * rounds / horizon)
         return {
             "step_size": np.full(rounds, step),
             "momentum": np.full(rounds, momentum),

@@ -23,7 +23,7 @@ from taciturn.errors import InputError
 from taciturn.kernel.privacy import Observer, Sum
 from taciturn.names import observer_named
 from taciturn.problems import Named, Problem, register
-from taciturn.training import DEFAULT_AGENTS, Division, NetworkRequest, Request, StructureRequest
+from taciturn.training import SIMULATED_AGENTS, Division, NetworkRequest, Request, StructureRequest
 from taciturn.training.request import METHOD, PRIVACY
 
 
@@ -44,19 +44,24 @@ def request_options() -> dict[str, Option]:
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """The checked options of a run.
-
-    Without `agents`, owners or `default_agents` divide the records.
-    """
+    """The checked options of a run."""
 
     request: Request
     structure: StructureRequest
     agents: int | None
-    default_agents: int
 
-    def division(self) -> Division:
+    def default_agents(self, *, published: bool) -> int:
+        """Return how many agents hold records without owners.
+
+        One holds a table of the user's. Published records are dealt to simulated agents, except
+        those of a structured problem.
+        """
+        return SIMULATED_AGENTS if published and self.structure.structure is None else 1
+
+    def division(self, *, published: bool) -> Division:
         """Return how records are to be divided."""
-        return Division.of_request(self.request, self.agents, default=self.default_agents)
+        default = self.default_agents(published=published)
+        return Division.of_request(self.request, self.agents, default=default)
 
 
 def method_options(methods: Mapping[str, Method] = METHODS, **defaults: Value) -> dict[str, Option]:
@@ -153,7 +158,6 @@ def run_options(
         request=request,
         structure=structure,
         agents=given["agents"],
-        default_agents=DEFAULT_AGENTS if structure.structure is None else 1,
     )
 
 

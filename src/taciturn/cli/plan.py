@@ -10,7 +10,7 @@ from typing import Annotated, Any, NamedTuple
 import typer
 
 from taciturn import checks, training
-from taciturn.algorithms import METHODS, Method, rounds_by_default
+from taciturn.algorithms import METHODS, Method
 from taciturn.cli import console
 from taciturn.cli.console import Force, Json, Option, path_option
 from taciturn.cli.options import all_options, method_options, run_options
@@ -21,7 +21,7 @@ from taciturn.features import COLUMNS
 from taciturn.models import write_text
 from taciturn.problems import NONE
 from taciturn.report import counted, strict
-from taciturn.training import Proposal, Request, Width, expected_width, forecast, warnings_of
+from taciturn.training import Proposal, Width, expected_width, forecast, warnings_of
 
 _MOST_PLANS = 20
 _BUDGET = ("epsilon", "delta", "observer", "relation", "unit")
@@ -47,7 +47,8 @@ def plan(
         str | None, typer.Argument(help="Name of a data set; for other data give public facts.")
     ] = None,
     rounds: Annotated[
-        str | None, typer.Option(help="Numbers of rounds to compare. [default: 10,50,200,1000]")
+        str | None,
+        typer.Option(help="Numbers of rounds to compare. [default: 10,50,200,1000]"),
     ] = None,
     out: Annotated[Path | None, path_option("New file for the proposal, for train.")] = None,
     force: Force = False,
@@ -122,16 +123,15 @@ def _answer(
     stated: dict[str, Any], options: dict[str, Any], rounds: tuple[int, ...] | None
 ) -> _Answer:
     single = rounds[0] if rounds is not None and len(rounds) == 1 else None
-    default = options
+    of_default = options
     if options["algorithm"] is None:  # options of methods that are only compared with the default
-        default = {**options, **dict.fromkeys(method_options())}
-    run = run_options({**default, "rounds": single})
+        of_default = {**options, **dict.fromkeys(method_options())}
+    run = run_options({**of_default, "rounds": single})
     request = run.request
     checks.positive("epsilon", request.epsilon)
     data = data_facts(stated, request.loss)
-    counts = counts_of(
-        stated, run.agents, default=run.default_agents, rows_per_person=request.rows_per_person
-    )
+    default = run.default_agents(published=stated["data"] is not None)
+    counts = counts_of(stated, run.agents, default=default, rows_per_person=request.rows_per_person)
     structure = run.structure.of_columns(request.facts_with_features(data).names)
     dealt = stated["counts"] is None and len(counts) > 1  # --counts says what each agent has
     planned = training.propose(data, counts, request, structure, dealt=dealt)
@@ -145,25 +145,28 @@ def _answer(
         none = NONE
         alone = replace(request, algorithm=name, features=features, options=kept)
         alone = replace(alone, regulariser=none, constraint=none)
-        for count in _rounds(method, len(counts), alone, rounds):
+        usual = training.propose(data, counts, replace(alone, rounds=None), needed, dealt=dealt)
+        for count in _rounds(method, usual.rounds, rounds):
             now = replace(alone, rounds=count)
             compared = training.propose(data, counts, now, needed, dealt=dealt)
             forecasts.append(forecast.forecast(compared, request.methods))
     plan = planned.plan(request.methods)
-    best = forecast.recommended(one for one in forecasts if one.algorithm == names[0])
+    first = [one for one in forecasts if one.algorithm == names[0]]
+    if rounds is None:  # the default, whatever it was compared with
+        first = [one for one in first if one.rounds == planned.rounds]
+    best = forecast.recommended(first)
     return _Answer(planned, plan, forecasts, best, expected_width(planned, plan))
 
 
-def _rounds(
-    method: Method, agents: int, request: Request, given: tuple[int, ...] | None
-) -> tuple[int, ...]:
+def _rounds(method: Method, usual: int, given: tuple[int, ...] | None) -> tuple[int, ...]:
     """Return the numbers of rounds to compare, including the default of taciturn train."""
     if method.rounds == 1:
         return (1,)
     if given is not None:
         return given
-    usual = rounds_by_default(method, agents, request.options)
-    return tuple(sorted({*_COMPARED, usual})) if usual == method.rounds else (usual,)
+    # others need not be whole epochs or sweeps
+    free = method.enough is not None or usual == method.rounds
+    return tuple(sorted({*_COMPARED, usual})) if free else (usual,)
 
 
 def _names(planned: Proposal, options: dict[str, Any]) -> tuple[str, ...]:
@@ -219,7 +222,9 @@ def _compared(answer: _Answer) -> list[str]:
     rows = [("method", "rounds", "noise", "estimated excess risk", "")]
     for one in answer.forecasts:
         numbers = (_number(one.noise), _number(one.rule))
-        chosen = "<- recommended: the fewest rounds within 5 % of the best"
+        runs = "what taciturn train runs"
+        fewest = "the fewest rounds within 5 % of the best"
+        chosen = f"<- recommended: {runs if one.rounds == answer.proposal.rounds else fewest}"
         mark = chosen if one == answer.best and one.rounds > 1 else ""
         rows.append((one.algorithm, str(one.rounds), *numbers, mark))
     return [
@@ -270,13 +275,15 @@ def _number(value: float | None) -> str:
 
 
 def _advice(answer: _Answer) -> list[str]:
-    """Return the recommended rounds where `train` runs others, and that none is known."""
+    """Return which rounds do as well as those that `train` runs, and that none are known."""
     best, rounds = answer.best, answer.proposal.rounds
     if best is None:
         return ["No number of rounds is recommended: no estimate is known here"]
-    if best.rounds in {1, rounds}:
+    fewest = forecast.recommended(f for f in answer.forecasts if f.algorithm == best.algorithm)
+    assert fewest is not None
+    if fewest.rounds in {1, rounds}:
         return []
     return [
-        f"taciturn train runs {rounds} rounds with these options; for the recommended "
-        f"{best.rounds} pass --rounds {best.rounds}"
+        f"{fewest.rounds} rounds are the fewest estimated within 5 % of the best; taciturn train "
+        f"runs {rounds} with these options, unless --rounds says otherwise"
     ]

@@ -169,7 +169,7 @@ def _prepared(requested: _Requested, account: Account | None, report: Report | N
 
     def division(owned: bool) -> Division:
         if options is not None:
-            return options.division()
+            return options.division(published=not is_table(name))
         assert proposal is not None
         return Division.of_proposal(proposal, owned=owned)
 

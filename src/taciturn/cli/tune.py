@@ -20,7 +20,7 @@ from taciturn.cli.accounts import ACCOUNT_OPTIONS, account_given, confirmed, fai
 from taciturn.cli.console import Force, Json, Option, Quiet, Seed, path_option
 from taciturn.cli.options import all_options, run_options
 from taciturn.cli.outcome import Keeper, Output, deliver, warned
-from taciturn.cli.records import counted_records
+from taciturn.cli.records import counted_records, is_table
 from taciturn.datasets import FACTS
 from taciturn.engine import check_chargeable
 from taciturn.errors import InputError
@@ -195,7 +195,8 @@ def _prepared(
     share = SHARE if given["evaluate"] is None else given["evaluate"]
     every = [{**given, "evaluate": None, **options} for options in ({}, *candidates)]
     default, *others = [run_options(one) for one in every]
-    data = counted_records(name, tables, output, lambda _: default.division())
+    division = default.division(published=not is_table(name))
+    data = counted_records(name, tables, output, lambda _: division)
     requests = []
     for options, run in zip(candidates, others, strict=True):
         title = ", ".join(f"{k.replace('_', '-')} {value}" for k, value in options.items())

@@ -143,21 +143,21 @@ class Dataset:
             advice = "give agents" if self.owners is None else "leave agents out"
             raise InputError(f"the records of {self.name} {found}; {advice}")
         draw = Draw.given(None, seed)
-        part = divided(self, self.features, seed or 0, draw)
+        train, test = divided(self, seed or 0, draw)
         if self.owners is not None:
             parts = Parts(self.owners, origin_of(self.owners))
         else:
             assert agents is not None
-            parts = random_partition(len(part.train_targets), agents, draw=draw)
+            parts = random_partition(len(train), agents, draw=draw)
         if self.draws_test and not draw.is_secret:
             parts = Parts(parts, replace(origin_of(parts), reproducible=True))
         return Owners(
-            part.train_features,
-            part.train_targets,
+            self.features[train],
+            self.targets[train],
             parts,
             self.record_norm,
-            part.test_features,
-            part.test_targets,
+            self.features[test],
+            self.targets[test],
             self.conditions,
         )
 
@@ -219,36 +219,42 @@ class Split(NamedTuple):
     test_targets: Num[HostArray, "K"]
 
 
-def divided(dataset: Dataset, rows: HostArray, seed: int, draw: Draw) -> Split:
-    """Return training and test part, with `rows` in place of the features.
+def divided(
+    dataset: Dataset, seed: int, draw: Draw
+) -> tuple[Int[HostArray, " N"], Int[HostArray, " K"] | slice]:
+    """Return the places of the training records in a data set, in their order, and of the test's.
 
     Records that have owners are already divided. Published data are split by the public seed.
 
     **Guarantee.** The draw selects the test records of private data (`Dataset.draws_test`); the
     seed does so only in a reproduction.
     """
-    x, y, cut = rows, dataset.targets, dataset.train_rows
-    if dataset.owners is None:
-        if not dataset.draws_test or not draw.is_secret:
-            return split(dataset, seed=seed, rows=x)
-        order = draw.permutation(len(y), "test")
-        x, y = x[order], y[order]
-    return Split(x[:cut], y[:cut], x[cut:], y[cut:])
+    cut = dataset.train_rows
+    if dataset.owners is not None:
+        return np.arange(cut), slice(cut, None)
+    if not dataset.draws_test or not draw.is_secret:
+        return _split_places(dataset, seed)
+    order = draw.permutation(len(dataset.targets), "test")
+    return order[:cut], order[cut:]
 
 
-def split(dataset: Dataset, *, seed: int, rows: HostArray | None = None) -> Split:
+def split(dataset: Dataset, *, seed: int) -> Split:
     r"""Divide a data set into `train_rows` training records and the remaining test records.
 
     With :math:`\pi` the permutation drawn by ``np.random.default_rng(seed)``, the training part is
     :math:`\pi(1..n)` and the test part :math:`\pi(n+1..N)`, where n is `train_rows`. A test set
     fixed by the publisher is the last N - n rows; the seed then shuffles the training rows only.
-
-    `rows` replace the features of the records, if given.
     """
+    x, y, (train, test) = dataset.features, dataset.targets, _split_places(dataset, seed)
+    return Split(x[train], y[train], x[test], y[test])
+
+
+def _split_places(
+    dataset: Dataset, seed: int
+) -> tuple[Int[HostArray, " N"], Int[HostArray, " K"] | slice]:
     generator = np.random.default_rng(checks.at_least("seed", seed, 0))
-    x, y, cut = dataset.features if rows is None else rows, dataset.targets, dataset.train_rows
+    cut = dataset.train_rows
     if dataset.fixed_test:
-        train = generator.permutation(cut)
-        return Split(x[train], y[train], x[cut:], y[cut:])
-    order = generator.permutation(len(y))
-    return Split(x[order[:cut]], y[order[:cut]], x[order[cut:]], y[order[cut:]])
+        return generator.permutation(cut), slice(cut, None)
+    order = generator.permutation(len(dataset.targets))
+    return order[:cut], order[cut:]

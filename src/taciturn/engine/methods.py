@@ -101,11 +101,10 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
         clip=bound,
         dealt=facts.dealt,
     )
+    setting = Setting(problem=problem, facts=spec, clip=bound, terms=terms, rounds=1, options={})
     if rounds is None:
-        rounds = algorithms.rounds_by_default(chosen, spec.agents, given)
-    setting = Setting(
-        problem=problem, facts=spec, clip=bound, terms=terms, rounds=rounds, options={}
-    )
+        rounds = algorithms.rounds_by_default(chosen, setting, given)
+    setting = dataclasses.replace(setting, rounds=rounds)
     settled = algorithms.settled(chosen, setting, given)
     algorithm, oracles = chosen.build(dataclasses.replace(setting, options=settled))
     result = planning.plan(

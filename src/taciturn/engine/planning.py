@@ -28,6 +28,7 @@ from taciturn.calibration import (
     gaussian_multiplier,
     lattice_share,
     multiplier_for_all,
+    scales_for,
     spread_of,
 )
 from taciturn.certificates import stated
@@ -39,7 +40,6 @@ from taciturn.engine.program import (
     check_noise,
     connect,
     drafted,
-    scales_for,
 )
 from taciturn.errors import InputError, PrivacyError
 from taciturn.kernel import privacy

@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from taciturn.algorithms import Algorithm, Noise, Turn
-from taciturn.calibration import step_exponents
+from taciturn.calibration import scales_for, step_exponents
 from taciturn.engine.network import Gossip, NetworkKind, OnTree, Relay, Star, Traffic
 from taciturn.engine.protocol import Summed
 from taciturn.errors import InputError
@@ -241,17 +241,6 @@ def _by_question(of_oracles: list[HostArray], questions: HostArray) -> HostArray
     for number, entries in enumerate(of_oracles):
         value = np.where(questions == number, entries, value)
     return value
-
-
-def scales_for(sensitivity: HostArray, multiplier: float, observer: privacy.Observer) -> HostArray:
-    """Return noise scales, given sensitivities with agents on the first axis."""
-    if multiplier == 0:
-        return np.zeros_like(sensitivity)
-    if not isinstance(observer, privacy.Sum):
-        return multiplier * sensitivity
-    honest = max(1, sensitivity.shape[0] - observer.colluders)
-    largest = np.max(sensitivity, axis=0, keepdims=True) / np.sqrt(honest)
-    return multiplier * np.broadcast_to(largest, sensitivity.shape).copy()
 
 
 LAWS = (privacy.Gaussian, privacy.Laplace, privacy.NoNoise)

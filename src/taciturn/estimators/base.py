@@ -154,8 +154,9 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         It costs those rows and no further budget.
     l2, clip
         Weight of the regulariser; and public bound on the norm of a record's coefficient dl/dz. By
-        default its largest value at the start (`default_clip`), or no bound if epsilon is infinite.
-        A bound below `Loss.lipschitz` makes the loss robust (`taciturn.problems.ClippedLoss`).
+        default its largest value at the start, 1/4 for residuals, or no bound if epsilon is
+        infinite (`taciturn.algorithms.Method.clip_for`). A bound below `Loss.lipschitz` makes the
+        loss robust (`taciturn.problems.ClippedLoss`).
     random_state, split_seed
         None draws noise, the owners of dealt rows and held-out rows in secret, from the operating
         system. A whole number, with the public `split_seed`, makes the fit repeatable, and the

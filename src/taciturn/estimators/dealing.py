@@ -21,8 +21,8 @@ def deal(
     X: ArrayLike,
     y: ArrayLike,
     *,
-    agents: Any,
     bounds: BoundsLike,
+    agents: Any = None,
     test: tuple[ArrayLike, ArrayLike] | None = None,
     seed: int | None = None,
 ) -> Owners:
@@ -31,7 +31,7 @@ def deal(
     - `X`, `y`: (N, k) numbers and (N,) targets as the loss takes them: -1 and 1 for two classes, 0,
       ..., K - 1 for K, or any numbers.
     - `agents`: How many agents the rows are dealt to by a secret draw, or the public owner of each
-      row, (N,).
+      row, (N,). None for one agent that holds all.
     - `bounds`: The *public* range of each column, as in `taciturn.estimators.PrivateLinearModel`.
       Cells are clipped to it and mapped to [-1, 1], and a constant 1 is appended, so the norm of a
       row is at most sqrt(k + 1).

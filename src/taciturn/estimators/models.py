@@ -31,7 +31,8 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
 
     The target y with public range [a, b] is clipped to it and mapped to t = 2 (y - a) / (b - a) - 1
     in [-1, 1]; the loss of a record is (z - t)^2 / 2, whose derivative z - t is clipped at `clip`
-    (1, half the range, unless it is given). That makes it the Huber loss with threshold `clip`.
+    (1/4, an eighth of the range, unless it is given). That makes it the Huber loss with threshold
+    `clip`.
     Parameters, attributes and the guarantee are those of `PrivateLinearModel`: above all `epsilon`,
     `delta` and `bounds`.
 

@@ -11,12 +11,13 @@ from types import MappingProxyType
 from taciturn.errors import InputError
 from taciturn.features.around import CONSTANT, CentredRows
 from taciturn.features.bins import Bins, Hats, set_bins
-from taciturn.features.feature_map import FeatureMap, Inputs, applied
+from taciturn.features.feature_map import FeatureMap, Inputs, LazyRows, applied
 from taciturn.features.fourier import Fourier
 from taciturn.features.scattering import Scattering
 
 __all__ = [
-    "COLUMNS", "CONSTANT", "FEATURES", "HATS", "CentredRows", "FeatureMap", "Inputs", "applied",
+    "COLUMNS", "CONSTANT", "FEATURES", "HATS", "CentredRows", "FeatureMap", "Inputs", "LazyRows",
+    "applied",
     "feature_map_named", "set_bins", "usage",
 ]  # fmt: skip
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 import hashlib
 import inspect
 import math
+import mmap
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 import pooch
@@ -91,7 +94,7 @@ class FeatureMap(ABC):
 def applied(
     feature_map: FeatureMap, rows: Float[HostArray, "N D"], *, folder: Path | None = None
 ) -> Float[HostArray, "N K"]:
-    """Return the features of *published* records, from a disk cache, or computed and cached.
+    """Return the features of *published* records, mapped from a disk cache, where they are put.
 
     A file is named by a digest of the rows, of the map with its settings and of its code. If
     `folder` (None: `features` in the user's cache folder) cannot be written, nothing is cached.
@@ -109,10 +112,49 @@ def applied(
         if known.shape == (len(rows), feature_map.columns):
             return known
     features = feature_map.apply(rows)
-    with suppress(OSError):  # write elsewhere and rename, so that `path` is complete or absent
+    with suppress(OSError, ValueError):
+        # write elsewhere and rename, so that `path` is complete or absent
         path.parent.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(dir=path.parent) as temporary:
             part = Path(temporary) / path.name
             np.save(part, features, allow_pickle=False)
             part.replace(path)
+        features = np.load(path, mmap_mode="r", allow_pickle=False)
     return features
+
+
+@dataclass(frozen=True, eq=False)
+class LazyRows:
+    """A function of each stored row, computed for the rows that are read.
+
+    No second array of all rows is formed, and what is read of a file (`applied`) does not stay in
+    memory.
+    """
+
+    stored: Float[HostArray, "N K"]
+    encode: Callable[[HostArray], HostArray]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The number of rows, and of the columns that `encode` returns."""
+        return len(self.stored), self.encode(self.stored[:0]).shape[1]
+
+    @property
+    def dtype(self) -> Any:
+        """The type of a stored cell."""
+        return self.stored.dtype
+
+    def __getitem__(self, rows: HostArray) -> HostArray:
+        """Return the encoded rows with these indices."""
+        some = self.encode(self.stored[rows])
+        _unload(self.stored)
+        return some
+
+
+def _unload(rows: HostArray) -> None:
+    """Remove from memory what was read of a file; any other array stays as it is."""
+    held: Any = rows
+    while isinstance(held, np.ndarray):
+        held = held.base
+    if isinstance(held, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+        held.madvise(mmap.MADV_DONTNEED)

@@ -163,6 +163,7 @@ def settings(proposal: Proposal, plan: Plan, certificate: Certificate) -> list[t
     """Return (name, value) of every setting of the run."""
     counts, ledger = plan.spec.counts, plan.ledger
     places = "records" if proposal.budget.unit == "record" else "places for rows of persons"
+    each = "" if len(counts) == 1 else " each"
     regulariser, structure = str(proposal.regulariser), proposal.structure
     if structure is not None:
         weights = (structure.weight, structure.ridge) if structure.ridge else (structure.weight,)
@@ -175,7 +176,7 @@ def settings(proposal: Proposal, plan: Plan, certificate: Certificate) -> list[t
         ("rows", centre_text(proposal, plan)),
         ("regulariser", regulariser),
         ("constraint", str(proposal.constraint)),
-        ("agents", f"{len(counts)}, with {spread(counts)} {places} each"),
+        ("agents", f"{len(counts)}, with {spread(counts)} {places}{each}"),
         ("rounds", str(plan.rounds)),
         ("model coordinates", str(plan.spec.dimension)),
         ("record norm, at most", f"{plan.spec.record_norm:g}"),
@@ -235,11 +236,16 @@ def _story(training: Training) -> str:
     kind = "regression" if dataset.task == "regression" else "classifier"
     counts = {"agent": len(proposal.counts), "round": training.plan.rounds}
     agents, rounds = (f"{n} {what}{'' if n == 1 else 's'}" for what, n in counts.items())
+    how = f"on {proposal.units_text}, in {rounds} of {proposal.method.name}"
     text = (
-        f"{agents} trained one {kind} jointly on {proposal.units_text}, in {rounds} of "
-        f"{proposal.method.name}. No agent disclosed its records: each answered questions about "
-        f"them {noise}."
+        f"{agents} trained one {kind} jointly {how}. No agent disclosed its records: each answered "
+        f"questions about them {noise}."
     )
+    if counts["agent"] == 1:
+        text = (
+            f"One agent trained a {kind} {how}. It disclosed no record: it answered questions "
+            f"about them {noise}."
+        )
     score = training.private_score
     if score is not None:
         text += f" Another {score.records:,} {score.unit}s were held out for a private evaluation."

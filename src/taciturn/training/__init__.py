@@ -35,7 +35,7 @@ from taciturn.training.forecast import known_forecast, risk_warning
 from taciturn.training.parts import Budget, Structure, check_seed, delta_warning
 from taciturn.training.proposal import Proposal, network_rows, network_values
 from taciturn.training.records import (
-    DEFAULT_AGENTS,
+    SIMULATED_AGENTS,
     Counted,
     DividedData,
     Division,
@@ -77,11 +77,12 @@ from taciturn.training.training import (
 )
 
 __all__ = [
-    "DEFAULT_AGENTS", "DEFAULT_NETWORK", "DEFAULT_REGULARISER", "WEIGHTS_ARE_PUBLIC", "Assessment",
-    "Attempts", "Budget", "Counted", "DataFacts", "DividedData", "Division", "Evaluated",
-    "Evaluation", "Metrics", "NetworkRequest", "PrivateScore", "Proposal", "Request", "Scale",
-    "Structure", "StructureRequest", "TableFacts", "Training", "Width", "ask_held_out",
-    "centre_text", "centre_warning", "chain_of", "check_all_hold_out", "check_data", "check_known", "check_seed",
+    "DEFAULT_NETWORK", "DEFAULT_REGULARISER", "SIMULATED_AGENTS", "WEIGHTS_ARE_PUBLIC",
+    "Assessment", "Attempts", "Budget", "Counted", "DataFacts", "DividedData", "Division",
+    "Evaluated", "Evaluation", "Metrics", "NetworkRequest", "PrivateScore", "Proposal", "Request",
+    "Scale", "Structure", "StructureRequest", "TableFacts", "Training", "Width", "ask_held_out",
+    "centre_text", "centre_warning", "chain_of", "check_all_hold_out", "check_data", "check_known",
+    "check_seed",
     "count_data", "count_files", "data_facts", "default_of", "delta_warning", "divide",
     "divide_records", "evaluation_plan", "evaluation_seed", "expected_width", "feature_conditions",
     "known_forecast", "labels_of", "local_part", "model_of", "network_rows", "network_values",

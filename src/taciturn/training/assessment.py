@@ -198,7 +198,7 @@ def assess(
 
     `clip`: that of the coefficient in training, on which depends whether margins are log-odds.
     """
-    rows = data.test.shard(0)
+    rows = data.test
     targets = np.asarray(rows.targets)
     answers, errors = _answers(loss, jax_array(margins), rows.targets)
     wrong = np.asarray(errors, np.float64)
@@ -352,7 +352,7 @@ def measure(
         train_error, objective = on_training(problem, data, shards, model)
     assessment = None
     if curves:
-        margins = np.asarray(data.test.shard(0).features) @ np.asarray(model, np.float64)
+        margins = np.asarray(data.test.features) @ np.asarray(model, np.float64)
         margins = margins.clip(-1, 1) if _is_bounded(data) else margins
         assessment = assess(data, problem.loss, margins, error, clip=clip)
     return Metrics(error, loss, objective, train_error, assessment)
@@ -371,7 +371,7 @@ def curves_on_test(problem: Problem, data: DividedData, models: HostArray) -> di
     """Return `test_error` and `test_loss` of each of T models, `(T,)` each; empty without tests."""
     if not len(data.parts.test_targets):
         return {}
-    rows, bounded, wide = data.test.shard(0), _is_bounded(data), np.asarray(models, np.float64)
+    rows, bounded, wide = data.test, _is_bounded(data), np.asarray(models, np.float64)
     # one program for one model and for those of all rounds
     pairs = [_on_rows(problem, rows, model, bounded=bounded) for model in wide]
     errors, losses = np.array(jax.device_get(pairs), np.float64).T

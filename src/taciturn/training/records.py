@@ -13,13 +13,22 @@ from jaxtyping import Bool, Int
 from taciturn import checks
 from taciturn.datasets import Dataset, Split, divided
 from taciturn.errors import InputError
-from taciturn.features import COLUMNS, CentredRows, FeatureMap, Inputs, applied, feature_map_named
+from taciturn.features import (
+    COLUMNS,
+    CentredRows,
+    FeatureMap,
+    Inputs,
+    LazyRows,
+    applied,
+    feature_map_named,
+)
 from taciturn.kernel.records import (
     Devices,
     Draw,
     Origin,
     Parts,
     Persons,
+    Shard,
     Shards,
     check_at_agents,
     check_at_one_agent,
@@ -37,7 +46,7 @@ from taciturn.training.proposal import Proposal
 from taciturn.training.request import Request, StructureRequest, option, propose
 from taciturn.typing import HostArray, Precision
 
-DEFAULT_AGENTS = 10
+SIMULATED_AGENTS = 10  # of published records, which have no owners
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,9 +64,12 @@ class Division:
     """
 
     agents: int | None = option(
-        "Number of agents.", int, default=None, shown=f"{DEFAULT_AGENTS}; 1 with --structure"
+        "Number of agents.",
+        int,
+        default=None,
+        shown=f"1; {SIMULATED_AGENTS} for published data without --structure",
     )
-    default: int = DEFAULT_AGENTS
+    default: int = 1
     split_seed: int = 0
     features: str | None = None
     rows_per_person: int | None = None
@@ -273,9 +285,11 @@ class Local:
 class DividedData:
     """Records, divided into training and test parts and among agents.
 
-    - `parts`: Training and test records; the test part of a table may be empty.
+    - `parts`: The rows that `owners` and `held_out` number, and test records, of which a table may
+      have none. Rows of no agent are not read.
     - `owners`: The training rows of each agent.
-    - `features`: The feature map applied to the rows of the parts, if any.
+    - `features`: The feature map of the rows, if any. The parts hold its output; around a learned
+      centre (`CentredRows`) that of its first map, and packing does the rest.
     - `features_name`: Its name, as in a proposal, without a learned centre.
     - `held_out`: The held-out rows of each agent, none of them in `owners`; may be empty.
     - `persons`: The person of each training row, and the places of a person; None if records are
@@ -362,37 +376,40 @@ class DividedData:
     def evaluated(self) -> Shards:
         """Return the rows that are held out, clipped like training rows; agents without are out."""
         some = Parts([part for part in self.held_out if len(part)], origin_of(self.held_out))
-        return self._pack(self.parts.train_features, some, "float64", self.held_out_counts)
+        return self._pack(self._rows(), some, "float64", self.held_out_counts)
 
     @cached_property
-    def test(self) -> Shards:
+    def test(self) -> Shard:
         """The test rows as those of one agent, clipped like training rows."""
         rows, targets = self.parts.test_features, self.parts.test_targets
         owner, norm = [np.arange(len(targets))], self._record_norm
-        return pack(rows, targets, owner, record_norm=norm, precision="float64")
+        lazy = LazyRows(rows, self._encode)
+        return pack(lazy, targets, owner, record_norm=norm, precision="float64").shard(0)
 
     def shards(self, precision: Precision, *, centre: bool = False) -> Shards:
         """Return the agents' training rows, clipped to the record norm, in the places of persons.
 
         With `centre` a column of zeros stands beside them, the place of the constant.
         """
-        rows = self.parts.train_features
-        if centre:
-            rows = np.concatenate([rows, np.zeros((len(rows), 1), rows.dtype)], axis=1)
-        return self._pack(rows, self.owners, precision, self.counts)
+        return self._pack(self._rows(centre=centre), self.owners, precision, self.counts)
 
     def around(self, centre: HostArray) -> DividedData:
         """Return the same records as rows around a centre."""
-        chained = CentredRows(inputs_for(self.dataset), self.features, centre)
-        parts = self.parts._replace(
-            train_features=chained.around(self.parts.train_features),
-            test_features=chained.around(self.parts.test_features),
-        )
-        return replace(self, parts=parts, features=chained)
+        return replace(self, features=CentredRows(inputs_for(self.dataset), self.features, centre))
+
+    def _rows(self, *, centre: bool = False) -> LazyRows:
+        """Return the rows that `owners` number, with a column of zeros last for a `centre`."""
+        stored = self.parts.train_features
+        if centre:
+            return LazyRows(stored, lambda rows: np.pad(rows, ((0, 0), (0, 1))))
+        return LazyRows(stored, self._encode)
+
+    def _encode(self, stored: HostArray) -> HostArray:
+        return self.features.around(stored) if isinstance(self.features, CentredRows) else stored
 
     def _pack(
         self,
-        rows: HostArray,
+        rows: LazyRows,
         owners: Sequence[HostArray],
         precision: Precision,
         counts: tuple[int, ...],
@@ -441,18 +458,22 @@ def divide_records(
         # only features of published records are kept on disk
         published = isinstance(dataset, Dataset) and dataset.public
         x = applied(feature_map, x) if published and feature_map.costly else feature_map.apply(x)
+    y, cut = dataset.targets, dataset.train_rows
+    owners, held, persons = division.rows(dataset.owners, dataset.persons, cut, draw)
     if isinstance(dataset, Table):
-        y, cut, absent = dataset.targets, dataset.train_rows, dataset.absent
+        absent = dataset.absent
         tests = slice(cut, None) if absent is None else np.flatnonzero(~absent[cut:]) + cut
         parts = Split(x[:cut], y[:cut], x[tests], y[tests])
-    else:
-        parts = divided(dataset, x, division.split_seed, draw)
-    rows = len(parts.train_targets)
-    owners, held, persons = division.rows(dataset.owners, dataset.persons, rows, draw)
-    if isinstance(dataset, Dataset) and dataset.draws_test and not draw.is_secret:
+        absent = None if absent is None else absent[:cut]
+        return DividedData(dataset, parts, owners, feature_map, name, held, persons, absent)
+    train, test = divided(dataset, division.split_seed, draw)
+    if dataset.draws_test and not draw.is_secret:
         owners = Parts(owners, replace(origin_of(owners), reproducible=True))
-    absent = None if dataset.absent is None else dataset.absent[:rows]
-    return DividedData(dataset, parts, owners, feature_map, name, held, persons, absent)
+    # numbered as in the data set, whose rows are not copied
+    owners, held = (
+        Parts([train[rows] for rows in each], origin_of(each)) for each in (owners, held)
+    )
+    return DividedData(dataset, Split(x, y, x[test], y[test]), owners, feature_map, name, held)
 
 
 def inputs_for(dataset: Dataset | Table) -> Inputs:

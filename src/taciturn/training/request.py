@@ -311,12 +311,6 @@ class Request:
         """Return the facts with the requested feature map, if one is requested."""
         return data if self.features is None else data.with_features(self.features)
 
-    def rounds_among(self, agents: int) -> int:
-        """Return the requested number of rounds, or the method's default."""
-        if self.rounds is not None:
-            return self.rounds
-        return algorithms.rounds_by_default(self.method, agents, self.options)
-
     def clip_for(self, loss: Loss) -> float:
         """Return the public bound on the coefficient of a record.
 
@@ -436,8 +430,6 @@ def propose(
         held = held_out_counts(counts, request.evaluate, rows_per_person=request.rows_per_person)
         evaluation = Evaluation(share=float(request.evaluate), counts=held)
         counts = [count - out for count, out in zip(counts, held, strict=True)]
-    rounds = request.rounds_among(agents)
-    check_size(rounds, agents)
     loss = request.loss or method.loss_for(data.task, request.epsilon)
     weights = weights_by_label(labels_of(data), request.class_weight, request.prior)
     draft = Proposal.model_construct(
@@ -453,15 +445,20 @@ def propose(
         structure=structure,
         method=MethodChoice(name=request.algorithm, options={}),
         budget=request.budget,
-        rounds=rounds,
+        rounds=1,
         centre=request.centre,
         precision=request.precision,
         network=None,
         evaluation=evaluation,
     )
-    options = algorithms.settled(method, draft.setting, request.options)
+    rounds, given = request.rounds, request.options
+    if rounds is None:
+        rounds = algorithms.rounds_by_default(method, draft.setting, given)
+    check_size(rounds, agents)
+    options = algorithms.settled(method, replace(draft.setting, rounds=rounds), given)
     stated = {
         "counts": tuple(map(int, counts)),
+        "rounds": rounds,
         "method": MethodChoice(name=request.algorithm, options=options),
         "network": request.network.connection(method, agents, rounds, seed=request.split_seed),
     }

@@ -31,7 +31,7 @@ from taciturn.engine.running import check_devices, summary_lines
 from taciturn.errors import InputError, reason
 from taciturn.features import CentredRows, FeatureMap
 from taciturn.kernel.privacy import Certificate
-from taciturn.kernel.records import Devices, Draw, Origin, Shards
+from taciturn.kernel.records import Devices, Draw, Origin
 from taciturn.tables import Report, Table
 from taciturn.training import evaluation
 from taciturn.training.assessment import (
@@ -340,10 +340,10 @@ def train(  # noqa: PLR0913 - what is run, who pays, and who is shown what
             data = read(data, proposal, seed, among, reading)
         if started is not None:
             started()
-        shards = data.shards(proposal.precision, centre=proposal.centre)
         finished = run(
             plan,
-            shards,
+            # no variable holds them, so that `run` can free them once the door has its own rows
+            data.shards(proposal.precision, centre=proposal.centre),
             runtime="simulate",
             seed=seed,
             keep=frozenset(kept | {"publics"} if proposal.centre else kept),
@@ -356,12 +356,9 @@ def train(  # noqa: PLR0913 - what is run, who pays, and who is shown what
     if release is not None and first:
         attempts.attempt("writing what was released", partial(release, training), None)
     attempts.attempt("returning memory", give_back, None)
-    rows = None if proposal.centre else shards
-    del shards  # around a centre, before others take their place
     training = _measured(
         training,
         data,
-        rows,
         attempts,
         trained_on=finished.origin,
         seed=seed,
@@ -484,7 +481,6 @@ def _training_of(
 def _measured(  # noqa: PLR0913 - a release, its records, and what is computed of both
     training: Training,
     data: DividedData,
-    shards: Shards | None,
     attempts: Attempts,
     *,
     trained_on: Origin | None,
@@ -495,8 +491,8 @@ def _measured(  # noqa: PLR0913 - a release, its records, and what is computed o
 ) -> Training:
     """Return a training with its evaluation and metrics; failures have a line in `attempts`.
 
-    `shards` were trained on and have the origin `trained_on`; they are None around a centre, where
-    they are packed again if needed. `curves`: whether this process computes the curves.
+    `trained_on`: the origin of the training records, which are packed again if metrics are computed
+    on them. `curves`: whether this process computes the curves.
 
     **Guarantee.** Training records are read, without noise, only if the data set is published or
     oracle metrics are requested; held-out records only through the door of their one question.
@@ -534,7 +530,7 @@ def _measured(  # noqa: PLR0913 - a release, its records, and what is computed o
     if opened:
         error, loss = attempts.attempt(
             "measuring on the training records",
-            lambda: on_training(problem, data, shards or data.shards(proposal.precision), model),
+            lambda: on_training(problem, data, data.shards(proposal.precision), model),
             (math.nan, math.nan),
             private=not public,
         )

@@ -161,7 +161,7 @@ def trust_of(legs: Sequence[Leg], terms: Terms, agents: int) -> str:
     trust = "; and ".join(dict.fromkeys(leg.trust or observer.trust for leg in legs))
     if not first.trust and isinstance(observer, Sum) and not first.ledger.has_mu:
         trust += _POST_PROCESSING
-    if isinstance(observer, Sum) and 1 < agents <= observer.colluders + 1:
+    if isinstance(observer, Sum) and agents <= observer.colluders + 1:
         trust = trust_without_honest_agents(agents, observer.colluders)
     if isinstance(observer, Messages) and observer != terms.observer:
         trust = _not_credited("this algorithm asks at private iterates")
@@ -180,7 +180,7 @@ def trust_without_honest_agents(agents: int, colluders: int) -> str:
     k >= A - 1 on the agent's own noise alone.
     """
     return _not_credited(
-        f"if {colluders} may collude, an agent among {agents} may have no honest peer"
+        f"an agent may have no honest peer (agents: {agents}, colluders: {colluders})"
     )
 
 

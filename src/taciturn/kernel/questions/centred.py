@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -65,11 +65,13 @@ class RowMean(Question):
 
     relative_multiplier: float = eqx.field(static=True, default=1.0)
     outputs: int | None = eqx.field(static=True, default=None)
+    reads_over_rows: ClassVar[bool] = True
 
     def exact(self, shard: Shard, count: Count, query: object) -> Answer:
         """Return the mean, with columns of zeros."""
         del query
-        mean = record_sum(shard, jnp.ones_like(shard.mask), 1.0) / count
+        # not cut where there is no grid, so that a run without noise adds in one order
+        mean = (over_rows(shard, _sum, outputs=1) if shard.narrow else _sum(shard)) / count
         if self.outputs is None:
             return mean
         return jnp.zeros((len(mean), self.outputs), mean.dtype).at[:, 0].set(mean)
@@ -77,6 +79,10 @@ class RowMean(Question):
     def facts(self, spec: Spec) -> dict[str, Any]:
         """Return the facts of a mean: 1 and R."""
         return {"kind": "mean", "coefficient": 1.0, "row": spec.record_norm}
+
+
+def _sum(shard: Shard) -> Float[Array, "D"]:
+    return record_sum(shard, jnp.ones_like(shard.mask), 1.0)
 
 
 def clipped_centre(centre: Float[Array, "D"], record_norm: float) -> Float[Array, "D"]:
@@ -188,12 +194,10 @@ class Recentred(Question):
 
     def _check_centre(self, shard: Shard, query: Around) -> None:
         centre = query.centre if type(query) is Around else None
-        point: Any = Point(centre)  # type: ignore[arg-type]
-        check_form(point, Point, x=shard.features.shape[-1:])
+        check_form(Point(centre), Point, x=shard.features.shape[-1:])  # type: ignore[arg-type]
 
     def _rows(self, shard: Shard, centre: Float[Array, "D"]) -> Float[Array, "M D"]:
-        away = cut(shard.features, self.record_norm, _DIGITS_OF_ROWS) - centre
-        away = away.at[:, -1].set(0)
+        away = (cut(shard.features, self.record_norm, _DIGITS_OF_ROWS) - centre).at[:, -1].set(0)
         distance = jnp.sqrt(jnp.sum(away**2, axis=1, keepdims=True))
         rows = away / jnp.maximum(distance, NEAREST * self.record_norm) * _SHRINK
         rows = rows.at[:, -1].set(self.constant * _SHRINK)
@@ -243,6 +247,7 @@ class CentredGradient(Recentred):
     """
 
     inner: Gradient
+    reads_over_rows: ClassVar[bool] = True
 
     def __check_init__(self) -> None:
         if not is_full_batch(self.inner):
@@ -256,10 +261,9 @@ class CentredGradient(Recentred):
         self._check_centre(shard, query)
         check_form(query.inner, Point, x=self.inner.model_shape(shard))
         centre = clipped_centre(query.centre, self.record_norm)
-        summed: tuple[Array, Array, Array] = over_rows(
+        of_rows, scaled, total_coefficient = over_rows(
             shard, self._sums, centre, query.inner.x, outputs=self.inner.loss.outputs or 1
         )
-        of_rows, scaled, total_coefficient = summed
         of_centre = jnp.tensordot(centre, scaled, axes=0)
         total: Array = (of_rows - of_centre).at[-1].set(self.constant * total_coefficient)
         return total / count
@@ -285,8 +289,9 @@ class CentredGradient(Recentred):
 
     def _distances(self, shard: Shard, centre: Float[Array, "D"]) -> Float[Array, "M"]:
         """Return n_j, rounded up."""
-        squares = jnp.sum(shard.features**2, axis=1)
-        square = squares - 2 * margins(shard, centre) + jnp.sum(centre**2)
+        square = (
+            jnp.sum(shard.features**2, axis=1) - 2 * margins(shard, centre) + jnp.sum(centre**2)
+        )
         distance = jnp.sqrt(jnp.maximum(square, 0.0) + 2.0**-49 * self.record_norm**2)
         return jnp.maximum(distance, NEAREST * self.record_norm)
 

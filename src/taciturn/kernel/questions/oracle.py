@@ -325,12 +325,9 @@ class Oracle(eqx.Module):
     def takes_narrow_rows(self) -> bool:
         """Return whether rows may be stored in single precision, where that holds all their digits.
 
-        This holds for the library's sums over widened rows (`over_rows`, gathered batches) and for
-        vector models: with several outputs, products take longer than reading.
+        This holds for the library's sums over widened rows (`over_rows`, gathered batches).
         """
-        loss = self.assumptions.loss
-        widens = isinstance(self, Question) and _is_ours(type(self)) and self.reads_over_rows
-        return widens and loss is not None and loss.outputs is None
+        return isinstance(self, Question) and _is_ours(type(self)) and self.reads_over_rows
 
     @final
     def unnoised(self, shard: Shard, drawn: Drawn | None, count: Count, query: Any) -> Answer:

@@ -74,7 +74,7 @@ def record_sum(
 # bytes of an agent's rows that are processed at once, and of a block if there are more: small,
 # since the blocks of all agents share the cache
 _AT_ONCE, _BLOCK = 2**23, 2**19
-# the factor by which both grow with several outputs
+# the factor by which both grow with several outputs, where no row is widened
 _LONGER = 8
 # bytes of widened narrow rows that are processed at once: they fit a core's private cache. Where
 # one agent has more rows than _AT_ONCE, all agents have a block at a time, of at least _LEAST rows:
@@ -86,9 +86,9 @@ def over_rows(shard: Shard, term: Callable[..., PyTree], *public: PyTree, output
     """Return the sum of `term(rows, *public)` over blocks of rows, or all rows if few.
 
     A block stays in the cache between its margins and its sum, so that many rows are read from
-    memory once. With several outputs, products take longer than reading, so blocks are longer and
-    serve only to limit memory. Narrow rows are widened a block at a time; under a map over agents,
-    as many agents at once as fill a block.
+    memory once. With several outputs, products take longer than reading, so blocks of wide rows are
+    longer and serve only to limit memory. Narrow rows are widened a block at a time; under a map
+    over agents, as many agents at once as fill a block.
 
     **Guarantee.** Terms are sums over records by `record_sum`, exact on a grid in any order, so the
     blocks change no bit of their sum. Where the last block would be shorter it begins earlier, and
@@ -144,7 +144,7 @@ def _in_groups(
 def _over_blocks(shard: Shard, term: Callable[[Shard], PyTree], outputs: int) -> PyTree:
     """Return the sum of `term` over blocks of widened rows, or `term` of all rows if few."""
     rows, columns = shard.features.shape
-    longer = 1 if outputs == 1 else _LONGER
+    longer = 1 if outputs == 1 or shard.narrow else _LONGER
     of_row = columns * (8 if shard.narrow else shard.features.dtype.itemsize)
     at_once, of_block = (_NARROW, _NARROW) if shard.narrow else (_AT_ONCE, _BLOCK)
     if rows * of_row <= longer * at_once:

@@ -14,18 +14,22 @@ from numpy.typing import DTypeLike
 
 from taciturn.typing import Array, HostArray
 
-# rows of a piece: its temporaries are small compared with the records
-_ROWS = 2**13
+# rows and cells of a piece, at most: its temporaries are small compared with the records
+_ROWS, _CELLS = 2**13, 2**21
 # bytes of a typical last-level cache
 _CACHE = 2**25
 # the alignment at which XLA uses an array without copying it
 _BYTES = 64
 
 
-def row_blocks(rows: HostArray) -> Iterator[HostArray]:
-    """Yield an array in consecutive pieces, views along its first axis; at least one."""
-    for start in range(0, max(len(rows), 1), _ROWS):
-        yield rows[start : start + _ROWS]
+def row_blocks(rows: HostArray, columns: int = 1) -> Iterator[HostArray]:
+    """Yield an array in consecutive pieces, views along its first axis; at least one.
+
+    `columns`: the cells of a row, of which wide ones make shorter pieces.
+    """
+    size = max(1, min(_ROWS, _CELLS // max(columns, 1)))
+    for start in range(0, max(len(rows), 1), size):
+        yield rows[start : start + size]
 
 
 def some_of(sizes: Sequence[int]) -> Iterator[range]:

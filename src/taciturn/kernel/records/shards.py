@@ -23,7 +23,7 @@ from taciturn.kernel.records.memory import (
     row_blocks,
     some_of,
 )
-from taciturn.typing import Array, HostArray, Precision
+from taciturn.typing import Array, HostArray, Precision, Rows
 
 # above this sum of squares, entries whose squares underflow (1e-154) do not matter
 _LEAST_SQUARE = 1e-200
@@ -95,7 +95,7 @@ def for_exact_sums(shards: Shards, *, slots: int = 0, narrow: bool = False) -> S
 
 
 def pack(  # noqa: PLR0913 - rows, whose they are, and what is enforced
-    features: Shaped[np.ndarray, "N D"],
+    features: Rows,
     targets: Shaped[np.ndarray, "N"],
     parts: Sequence[Shaped[np.ndarray, "_m"]],
     *,
@@ -107,7 +107,9 @@ def pack(  # noqa: PLR0913 - rows, whose they are, and what is enforced
 ) -> Shards:
     """Return the rows of every part as one agent's records, each multiplied by min(1, R / |x|_2).
 
-    - `features`, `targets`: All rows; integer targets become int32, others take the precision.
+    - `features`, `targets`: All rows, `(N, D)` and `(N,)`. Features are read some rows at a time; a
+      row may be computed then, from one record alone. Integer targets become int32, others take
+      the precision.
     - `parts`: Row indices of each agent. Rows in no part are left out.
     - `persons`: The persons of the rows, where persons are protected: an agent has K places for
       each of its persons, empty ones masked, and rows beyond K are left out.
@@ -130,7 +132,7 @@ def pack(  # noqa: PLR0913 - rows, whose they are, and what is enforced
     >>> shards.counts, shards.stacked.features[..., 0].tolist()
     ((2, 1), [[1.0, 0.5], [-1.0, 0.0]])
     """
-    features, targets = np.asarray(features), _storable(np.asarray(targets), precision)
+    targets, columns = _storable(np.asarray(targets), precision), features.shape[-1]
     checks.positive("record_norm", record_norm)
     _check_parts(features, targets, parts)
     if persons is not None and persons.numbers.shape != targets.shape:
@@ -141,17 +143,16 @@ def pack(  # noqa: PLR0913 - rows, whose they are, and what is enforced
     origin = origin_at(parts, persons)
     indices = origin.rows
     longest = max(longest, *(part.size for part in indices))
-    rows = aligned_zeros((len(indices), longest, features.shape[1]), precision)
+    rows = aligned_zeros((len(indices), longest, columns), precision)
     answers = np.zeros((len(indices), longest), targets.dtype)
     mask = np.zeros((len(indices), longest), precision)
-    flat = rows.reshape(-1, features.shape[1])
+    flat = rows.reshape(-1, columns)
     # some agents at a time, so that temporaries in double precision stay small
     for agents in some_of([part.size for part in indices]):
         held = np.concatenate([indices[agent] for agent in agents])
-        places = [agent * longest + np.arange(len(indices[agent])) for agent in agents]
-        place = np.concatenate(places)
+        place = np.concatenate([n * longest + np.arange(len(indices[n])) for n in agents])
         real = (held != EMPTY) & (True if absent is None else ~absent[held])
-        for filled in row_blocks(np.flatnonzero(real)):
+        for filled in row_blocks(np.flatnonzero(real), columns):
             some, where = held[filled], place[filled]
             flat[where] = clip_rows(_finite_rows(features, some), record_norm, precision)
             answers.flat[where] = targets[some]
@@ -181,8 +182,8 @@ def check_norms(shard: Shard, record_norm: float) -> None:
     Masked rows are checked too, since a question may ignore the mask.
     """
     features = on_host(shard.features)
-    rows = features.reshape(-1, features.shape[-1])
-    outside = sum(int(np.sum(~(row_norms(some) <= record_norm))) for some in row_blocks(rows))
+    blocks = row_blocks(features.reshape(-1, features.shape[-1]), features.shape[-1])
+    outside = sum(int(np.sum(~(row_norms(some) <= record_norm))) for some in blocks)
     if outside:
         raise PrivacyError(
             f"{outside} rows have a norm above {record_norm:g}; "
@@ -200,8 +201,8 @@ def _storable(targets: HostArray, precision: Precision) -> HostArray:
     return targets.astype(np.int32)
 
 
-def _check_parts(features: HostArray, targets: HostArray, parts: Sequence[HostArray]) -> None:
-    if features.ndim != 2 or targets.shape != features.shape[:1]:
+def _check_parts(features: Rows, targets: HostArray, parts: Sequence[HostArray]) -> None:
+    if len(features.shape) != 2 or targets.shape != features.shape[:1]:
         raise InputError(
             f"features have shape {features.shape} and targets {targets.shape}; "
             "they must be (N, D) and (N,)"
@@ -214,12 +215,12 @@ def _check_parts(features: HostArray, targets: HostArray, parts: Sequence[HostAr
             raise InputError(f"agent {agent} has no records; drop it or ask for fewer agents")
         if part.ndim != 1 or not np.issubdtype(part.dtype, np.integer):
             raise InputError(f"the part of agent {agent} must be a vector of integer row indices")
-        if part.min() < 0 or part.max() >= len(features):
+        if part.min() < 0 or part.max() >= len(targets):
             raise InputError(
                 f"the part of agent {agent} names rows {part.min()}..{part.max()}; "
-                f"the data has rows 0..{len(features) - 1}"
+                f"the data has rows 0..{len(targets) - 1}"
             )
-    uses = np.bincount(np.concatenate(indices), minlength=len(features))
+    uses = np.bincount(np.concatenate(indices), minlength=len(targets))
     if uses.max() > 1:
         raise InputError(
             f"row {uses.argmax()} is used {uses.max()} times; "
@@ -227,7 +228,7 @@ def _check_parts(features: HostArray, targets: HostArray, parts: Sequence[HostAr
         )
 
 
-def _finite_rows(features: HostArray, part: HostArray) -> HostArray:
+def _finite_rows(features: Rows, part: HostArray) -> HostArray:
     def no_numbers(_: Exception) -> Exception:
         return InputError(f"features are {features.dtype} and not all numbers; encode them first")
 
