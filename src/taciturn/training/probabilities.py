@@ -19,8 +19,8 @@ sqrt(2 / pi) sum_b sqrt(V_b) / n on average, which is stated beside it as *chanc
 
 **From noised sums** (`Sums`) over the cells of a `Tally` with offsets. In a cell q - h = m + t d, m
 its middle and d its width, so sum (q - h) = m x + d T is linear in the count x and the sum T of
-offsets. So is the sum of squares, given the sum of (t d)^2, hence the Brier score. A convex
-function of t lies below its chord, f(-1/2) (1/2 - t) + f(1/2) (1/2 + t), which bounds sums of (q -
+offsets. The Brier score is a sum over cells of a x, a the least squared error in the cell, and of
+what exceeds it, which the answer sums over all cells. A convex function of t lies below its chord, f(-1/2) (1/2 - t) + f(1/2) (1/2 + t), which bounds sums of (q -
 h)^2 and (q - h)^4 by sums that are linear in x and T: the sampling variances are taken from these.
 
 Let X_b be the noised sum of bin b over n, D_b its mean in the population, and tau_b^2 its variance
@@ -146,18 +146,15 @@ class Sums:
 
     def brier(self) -> Interval:
         """Return the Brier score."""
-        records = self.counts.total
-        if self.question.classes > 2:  # half the score is in [0, 1], so its square is no larger
-            half = mean_interval(self.rest, self.rest, records, self.variance)
-            return half.mapped(lambda mean: 2 * mean)
-        low, high = self.gaps()
-        middle, width = (low + high) / 2, high - low
-        widest = float(np.max(width)) ** 2 / 4
-        total = middle**2 @ self.counts.values + 2 * (middle * width) @ self.offsets
-        noise = self.counts.noise(middle**2, middle**2)
-        noise += self.variance * (float(np.sum((2 * middle * width) ** 2)) + widest**2)
-        fourth = float(np.sum(self.chord(4)))
-        return mean_interval(float(total) + widest * self.rest, fourth, records, noise)
+        least, most = self.question.squares()
+        widest = float(np.max(most - least))
+        total = float(least @ self.counts.values) + widest * self.rest
+        noise = self.counts.noise(least, least) + widest**2 * self.variance
+        two = self.question.classes == 2
+        # half the score of several classes is in [0, 1], so its square is no larger
+        square = float(np.sum(self.chord(4))) if two else total
+        half = mean_interval(total, square, self.counts.total, noise)
+        return half if two else half.mapped(lambda mean: 2 * mean)
 
     def calibration_error(self) -> Interval:
         """Return the calibration error over the bins of the question."""

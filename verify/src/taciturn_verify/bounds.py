@@ -23,21 +23,18 @@ def bound_sensitivity(leg: Fields, answer: Fields, terms: Fields, m: int) -> flo
             moved = near if target <= math.sqrt(2) * row else far
             found = norm * (row * math.hypot(row, target) if zero_out else moved) * (k / m)
         case "tally" | "errors":
-            rows, unit = question.rows_per_person, terms.unit
+            rows, unit, s = question.rows_per_person, terms.unit, getattr(question, "offsets", 0)
             fits = not rows or unit != "person" or rows == terms.rows_per_person
             demand(fits, "a sum over persons needs as many places as the terms state")
-            square = 3 if question.kind == "errors" else 1 if zero_out else 2  # of the 2-norm
-            if question.kind == "tally":
-                s = question.offsets
-                square += (1.5 if zero_out else 2) * s if laplace else (1.5 - zero_out / 4) * s**2
+            square = 3.0 if question.kind == "errors" else 2.0 - zero_out  # of the 2-norm
+            square += (1.5 if zero_out else 2) * s if laplace else (1.5 - zero_out / 4) * s**2
             n = k if not rows else math.ceil(m / rows) if unit == "agent" else 1
             found = n * (square if laplace else math.sqrt(square))
         case "targets":
             c = k / question.steps if k % question.steps == 0 else min(k, question.targets)
             found = terms.beta * (c if laplace else math.sqrt(c))
         case "target sums":
-            rounding = 2.0**-52 * m * (m + 2) * question.target
-            found = norm * question.row * (terms.beta * k + rounding)
+            found = norm * question.row * (terms.beta * k + 2**-52 * m * (m + 2) * question.target)
     return float(found)
 
 

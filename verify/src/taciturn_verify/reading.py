@@ -81,8 +81,7 @@ PLAIN = ("relation replace_one", "relation zero_out", "unit record", "unit agent
 OBJECTS |= dict.fromkeys(PLAIN, "")  # without further fields
 OBJECTS |= dict.fromkeys(("relation bounded_change", "relation target_change"), "beta:number")
 OBJECTS |= dict.fromkeys(("kind moments", "kind target sums"), "row:number target:number")
-OBJECTS |= {"kind errors": "rows_per_person?:count"}
-OBJECTS |= {"kind tally": "rows_per_person?:count offsets?:share"}
+OBJECTS |= {"kind errors": (n := "rows_per_person?:count"), "kind tally": f"{n} offsets?:share"}
 
 
 def _read_as(form: str, given: Any, place: str, forms: Forms) -> Any:

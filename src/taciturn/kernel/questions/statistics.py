@@ -127,11 +127,12 @@ class Tally(_Sums):
 
     *Offsets.* With a weight s (`offsets`) in (0, 1] the answer goes on with s times the sums of two
     numbers: per cell, of the offset t in [-1/2, 1/2] of the probability from the middle of its bin,
-    in widths of the bin; and in all, of a number r in [0, 1]. Of two classes r = (2 t d / D)^2, d
-    the width of the bin and D that of the widest, so that the sums determine that of the squares
-    (p - y)^2; of K it is sum_k (p_k - [y = k])^2 / 2. Here p is the probability without class
-    weights: of two classes sigma(z - `shift`), shift = log(v_1 / v_0), and the ends of the bins are
-    those of sigma(z), shifted likewise.
+    in widths of the bin; and in all, of r = (b - a) / A in [0, 1]. Here b is half the squared error
+    of the probabilities, sum_k (p_k - [y = k])^2 / 2: of two classes (p - y)^2, with a its least
+    value in the cell and A the largest difference between values in one cell (`squares`); of K with
+    a = 0 and A = 1. Probabilities are those without class weights: of two classes
+    sigma(z - `shift`), shift = log(v_1 / v_0), and the ends of the bins are those of sigma(z),
+    shifted likewise.
 
     **Guarantee.** A record's cell is a function of that record and of the public model: margins are
     exact (`taciturn.kernel.questions.sums`), and cells are computed record by record. So the answer
@@ -205,18 +206,28 @@ class Tally(_Sums):
             return np.linspace(1 / self.classes, 1, self.bins + 1)
         return np.array([0, *1 / (1 + np.exp(self.shift - cuts_of_scores(self.bins))), 1])
 
+    def squares(self) -> Float[HostArray, "2 d"]:
+        """Return the least and the largest half of the squared error in every cell, or bounds."""
+        if self.classes > 2:
+            return np.repeat([[0.0], [1.0]], math.prod(self.shape), axis=1)
+        ends, label = self.ends(), np.arange(2)[:, None]
+        return np.sort([((x - label) ** 2).ravel() for x in (ends[:-1], ends[1:])], axis=0)
+
     def within(self, scores: Float[Array, "M *K"], cells: Int[Array, "M"]) -> Float[Array, "2 M"]:
         """Return t and r of every record."""
-        ends, place = jnp.asarray(self.ends(), scores.dtype), cells % self.bins
-        middle, width = (ends[place] + ends[place + 1]) / 2, ends[place + 1] - ends[place]
         if self.classes == 2:
-            offset = jnp.clip((jax.nn.sigmoid(scores - self.shift) - middle) / width, -0.5, 0.5)
-            return jnp.stack([offset, (2 * offset * width / jnp.max(jnp.diff(ends))) ** 2])
-        likely = jax.nn.softmax(scores, axis=1)
-        label = cells // (self.classes * self.bins)
+            judged = jax.nn.sigmoid(scores - self.shift)
+            likely = jnp.stack([1 - judged, judged], axis=1)
+        else:
+            likely = jax.nn.softmax(scores, axis=1)
+            judged = jnp.max(likely, axis=1)
+        ends, place = jnp.asarray(self.ends(), scores.dtype), cells % self.bins
+        offset = (judged - ends[place]) / (ends[place + 1] - ends[place]) - 0.5
+        label = cells // (math.prod(self.shape) // self.classes)
         wrong = jnp.sum((likely - jax.nn.one_hot(label, self.classes)) ** 2, axis=1) / 2
-        offset = jnp.clip((jnp.max(likely, axis=1) - middle) / width, -0.5, 0.5)
-        return jnp.stack([offset, jnp.clip(wrong, 0, 1)])
+        least, most = jnp.asarray(self.squares(), scores.dtype)
+        rest = (wrong - least[cells]) / jnp.max(most - least)
+        return jnp.stack([jnp.clip(offset, -0.5, 0.5), jnp.clip(rest, 0, 1)])
 
     def cells(self, scores: Float[Array, "M *K"], targets: Array) -> Int[Array, "M"]:
         """Return the cell of every record."""
