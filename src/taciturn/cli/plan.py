@@ -197,6 +197,7 @@ def _sentences(answer: _Answer, values: dict[str, Any], out: Path | None, *, exp
     agents = "1 agent" if facts.agents == 1 else f"{facts.agents} agents"
     further = {
         "Weights": planned.weights_text,
+        "Features": planned.data.features,
         "Rows": values["centre"],
         **{name.capitalize(): what for name, what in training.network_rows(planned, answer.plan)},
     }
