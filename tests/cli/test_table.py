@@ -295,12 +295,12 @@ def test_predict_reads_a_file_in_the_form_of_the_training(trained, taciturn_):
 
 def test_probabilities_are_asked_for_or_left_out(trained, taciturn_, refused):
     model, table = trained / "ill" / "model.json", trained / "ill.csv"
-    said = refused("predict", model, table, "--proba")
+    robust = trained / "robust.json"
+    values = json.loads(model.read_text())
+    robust.write_text(json.dumps({**values, "loss": "logistic", "clip": 0.5}))
+    said = refused("predict", robust, table, "--proba")
     assert "robust logistic, clip 0.5" in said
     assert "train with --clip 1," in said
-    values = json.loads(model.read_text())
-    model = trained / "whole.json"
-    model.write_text(json.dumps({**values, "clip": 1}))
     assert "probability of no" in taciturn_("predict", model, table, "--proba")[1]
     assert taciturn_("predict", model, table, "--no-proba")[1].startswith("prediction\n")
 

@@ -48,7 +48,7 @@ def test_a_training_is_shown_in_ten_lines_with_its_test_curves():
     training = trained(made())[1]
     lines = repr(training).splitlines()
     assert len(lines) <= 10
-    assert "loss robust logistic, clip 0.5" in repr(training)
+    assert "loss capped-exponential" in repr(training)
     frame = training.to_frame()
     assert frame.shape == (training.plan.rounds, 2)
     assert frame["test_error"].iloc[-1] == pytest.approx(training.metrics.test_error)

@@ -102,17 +102,17 @@ def test_without_noise_the_support_vector_classifier_minimises_the_smoothed_hing
 
 
 @pytest.mark.parametrize(
-    ("made", "whole", "name"),
-    [
-        (two_labels, 1.0, "robust logistic, clip 0.5"),
-        (three_labels, 1.42, "robust multinomial, clip 0.816497"),
-    ],
+    ("made", "whole", "loss", "clip"),
+    [(two_labels, 1.0, "logistic", "0.5"), (three_labels, 1.42, "multinomial", "0.816497")],
 )
-def test_a_clipped_fit_has_no_probabilities_and_says_what_gives_some(made, whole, name):
+def test_a_clipped_fit_has_no_probabilities_and_says_what_gives_some(made, whole, loss, clip):
     x, y = made()
     given = {**EXACT, "epsilon": 5.0, "rounds": 2, "random_state": 0, "classes": sorted(set(y))}
+    default = PrivateLogisticRegression(**given).fit(x, y)
+    np.testing.assert_allclose(default.predict_proba(x).sum(axis=1), 1)
+    given["loss"] = loss
     clipped = PrivateLogisticRegression(**given).fit(x, y)
-    assert str(clipped.loss_) == name
+    assert str(clipped.loss_) == f"robust {loss}, clip {clip}"
     assert not hasattr(clipped, "predict_proba")
     with pytest.raises(AttributeError, match=rf"no probabilities.*clip={whole:g}"):
         clipped.predict_proba(x)

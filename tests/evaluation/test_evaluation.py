@@ -20,6 +20,7 @@ from taciturn.kernel.privacy import Adjacency, ReplaceOne, ZeroOut
 from taciturn.kernel.questions import ClippedErrors, Point, Tally
 from taciturn.kernel.questions.statistics import cuts_of_scores
 from taciturn.kernel.records import check_held_out, hold_out
+from taciturn.problems import Named
 from taciturn.report import results
 from taciturn.report.training import training_page
 from taciturn.training import (
@@ -149,7 +150,7 @@ def trained(dataset, *, seed=7, account=None, **more):
 
 @pytest.fixture(scope="module")
 def plain():
-    return trained(made(), centre=True)
+    return trained(made(), centre=True, loss=Named(name="logistic", numbers=()))
 
 
 def test_what_held_out_records_say_does_not_reach_the_model_nor_its_centre(plain):
@@ -185,12 +186,12 @@ def test_the_score_is_in_results_model_and_certificate_and_costs_the_larger_budg
 
 
 def test_only_scores_that_are_log_odds_are_calibrated(plain):
-    clipped, whole = plain[1], trained(made(), clip=1.0)[1]
+    clipped, whole = plain[1], trained(made(), centre=True)[1]
     assert clipped.private_score.calibration is None
     assert len(whole.private_score.calibration) > 1
     assert results(clipped, None)["loss"] == "robust logistic, clip 0.5"
     assert results(clipped, None)["clip"] == 0.5
-    assert results(whole, None)["loss"] == "logistic"
+    assert results(whole, None)["loss"] == "capped-exponential"
     model = released(clipped)
     assert (model.clip, str(model.clipped_loss)) == (0.5, "robust logistic, clip 0.5")
     assert clipped.private_score.brier is None

@@ -13,8 +13,11 @@ import sklearn.metrics
 from conftest import make_shards
 from taciturn.audit import check_oracle
 from taciturn.errors import InputError
-from taciturn.kernel.questions import Gradient, Point
+from taciturn.kernel.questions import Gradient, Point, ProximalStep
+from taciturn.kernel.records import pack
 from taciturn.problems import (
+    L2,
+    BoundedMultinomial,
     CappedExponential,
     ClassWeighted,
     ClippedLoss,
@@ -22,14 +25,17 @@ from taciturn.problems import (
     Logistic,
     MarginLoss,
     MultinomialLogistic,
+    Problem,
     Squared,
     clip_coefficient,
     default_clip,
+    likelihood,
+    minimise,
 )
 
 HINGES = [HuberHinge(smoothing=0.5), HuberHinge(smoothing=2.0)]
 SCALAR = [Squared(), Logistic(), CappedExponential(), *HINGES]
-LOSSES = [*SCALAR, MultinomialLogistic(classes=4)]
+LOSSES = [*SCALAR, MultinomialLogistic(classes=4), BoundedMultinomial(classes=4)]
 
 
 def draw(loss, records, spread, seed=0, dtype=np.float64):
@@ -41,7 +47,7 @@ def draw(loss, records, spread, seed=0, dtype=np.float64):
     return jnp.asarray(margins, dtype), jnp.asarray(random.integers(0, loss.outputs, records))
 
 
-@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("loss", [loss for loss in LOSSES if loss.is_gradient])
 def test_the_coefficient_is_the_derivative_of_the_value(loss):
     margins, targets = draw(loss, 500, 3.0)
     exact = jax.jit(jax.grad(lambda z: jnp.sum(loss.value(z, targets))))(margins)
@@ -115,6 +121,116 @@ def test_coefficients_of_a_simulated_population_are_true_with_the_capped_loss():
     assert np.all(abs(minimiser(Logistic(), 0.5) / truth - 1) > 0.3)
 
 
+def scores_of_classes(classes, draws=2000):
+    """Probabilities, and psi_y at each, of every class y: (draws, K) and (draws, K, K)."""
+    random = np.random.default_rng(0)
+    scores = random.normal(size=(draws, classes)) * random.choice([0.1, 1, 10], (draws, 1))
+    scores[::4, 2:] -= 20  # two classes alone
+    targets = jnp.arange(classes)[None].repeat(draws, axis=0)
+    margins = jnp.asarray(scores)[:, None].repeat(classes, axis=1)
+    psi = BoundedMultinomial(classes).coefficient(margins, targets)
+    return scores, scipy.special.softmax(scores, axis=1), np.asarray(psi)
+
+
+@pytest.mark.parametrize("classes", [2, 3, 10])
+def test_the_score_of_classes_has_mean_zero_and_at_each_point_the_largest_size(classes):
+    _, chances, psi = scores_of_classes(classes)
+    bound = BoundedMultinomial(classes).lipschitz
+    np.testing.assert_allclose(np.einsum("ny,nyk->nk", chances, psi), 0, atol=1e-15)
+    np.testing.assert_allclose(np.linalg.norm(psi, axis=2).max(axis=1), bound, rtol=1e-14)
+    # the planted fault: the clipped gradient of the likelihood
+    gradients = chances[:, None] - np.eye(classes)
+    sizes = np.linalg.norm(gradients, axis=2, keepdims=True)
+    clipped = gradients * np.minimum(1, bound / sizes)
+    assert abs(np.einsum("ny,nyk->nk", chances, clipped)).max() > 0.02
+
+
+@pytest.mark.parametrize("classes", [3, 10])
+def test_the_score_of_classes_points_to_the_truth_from_everywhere(classes):
+    scores, _, psi = scores_of_classes(classes)
+    random = np.random.default_rng(1)
+    for spread in (0.01, 1.0, 10.0):
+        away = random.normal(size=scores.shape) * spread
+        truth = scipy.special.softmax(scores - away, axis=1)
+        toward = np.einsum("nk,ny,nyk->n", away, truth, psi)
+        assert np.all(toward > -1e-15)
+        assert np.mean(toward > 0) > 0.99
+
+
+def test_the_expected_slope_of_the_score_of_classes_is_symmetric_and_bounded():
+    classes = 5
+    scores, chances, _ = scores_of_classes(classes, draws=500)
+    loss = BoundedMultinomial(classes)
+
+    def psi(margins, target):
+        return loss.coefficient(margins[None], target[None])[0]
+
+    slopes = jax.vmap(jax.vmap(jax.jacobian(psi), (None, 0)), (0, None))
+    mean = np.einsum("ny,nykl->nkl", chances, slopes(jnp.asarray(scores), jnp.arange(classes)))
+    np.testing.assert_allclose(mean, mean.transpose(0, 2, 1), atol=1e-14)
+    sizes = np.linalg.eigvalsh(mean)
+    assert sizes.min() > -1e-14
+    assert sizes.max() <= loss.lipschitz / math.sqrt(2)
+
+
+def test_the_score_of_two_classes_is_the_derivative_of_the_capped_loss():
+    scores = np.linspace(-6, 6, 241)
+    margins = jnp.stack([jnp.zeros(241), jnp.asarray(scores)], axis=1)
+    for target in (0, 1):
+        psi = BoundedMultinomial(2).coefficient(margins, jnp.full(241, target))
+        ours = CappedExponential().coefficient(jnp.asarray(scores), jnp.full(241, 2.0 * target - 1))
+        np.testing.assert_allclose(psi[:, 1], ours, atol=1e-15)
+        np.testing.assert_allclose(psi[:, 0], -ours, atol=1e-15)
+
+
+def test_probabilities_of_a_simulated_population_are_true_with_the_bounded_score():
+    """Planted fault: the clipped likelihood, whose coefficients are off by many errors."""
+    random, classes = np.random.default_rng(0), 4
+    truth = np.array([[2.0, -1.0, 0.0], [-1.0, 2.0, 0.5], [0.5, 1.0, -2.0]])  # class 0 is at 0
+    rows = random.standard_normal((40_000, 3))
+    chances = scipy.special.softmax(np.pad(rows @ truth, ((0, 0), (1, 0))), axis=1)
+    drawn = (random.random((len(rows), 1)) > np.cumsum(chances, axis=1)[:, :-1]).sum(axis=1)
+    x, y = jnp.asarray(rows), jnp.asarray(drawn)
+
+    def root(loss, clip):
+        @jax.jit
+        def each(model):
+            scores = jnp.pad(x @ model.reshape(truth.shape), ((0, 0), (1, 0)))
+            psi = clip_coefficient(loss.coefficient(scores, y), clip)[:, 1:]
+            return (x[:, :, None] * psi[:, None, :]).reshape(len(x), -1)
+
+        @jax.jit
+        def mean(model):
+            return each(model).mean(axis=0)
+
+        slope = jax.jit(jax.jacobian(mean))
+        found = scipy.optimize.root(mean, truth.ravel(), jac=slope)
+        assert found.success
+        terms, inverse = np.asarray(each(found.x)), np.linalg.inv(np.asarray(slope(found.x)))
+        spread = inverse @ (terms.T @ terms) @ inverse.T / len(rows) ** 2
+        return (found.x - truth.ravel()) / np.sqrt(np.diag(spread))
+
+    bounded = BoundedMultinomial(classes)
+    assert np.all(abs(root(bounded, 2.0)) < 4)
+    assert np.max(abs(root(MultinomialLogistic(classes), bounded.lipschitz))) > 10
+
+
+def test_a_score_that_is_no_gradient_is_not_minimised():
+    loss = BoundedMultinomial(3)
+    problem = Problem(loss, L2(0.1))
+    shards = pack(np.eye(3), np.arange(3), [np.arange(3)], record_norm=1.0, precision="float64")
+    with pytest.raises(InputError, match="gradient of no function"):
+        minimise(problem, shards)
+    with pytest.raises(InputError, match="no gradient"):
+        ProximalStep(problem, math.inf, 1.0, 1.0)
+    weighted_ = ClassWeighted(loss, (1.0, 0.5, 0.5))
+    with pytest.raises(InputError, match="no gradient"):
+        ProximalStep(Problem(weighted_, L2(0.1)), math.inf, 1.0, 1.0)
+    assert likelihood(weighted_) == ClassWeighted(MultinomialLogistic(3), (1.0, 0.5, 0.5))
+    assert minimise(Problem(likelihood(weighted_), L2(0.1)), shards).residual < 1e-9
+    assert likelihood(Logistic()) == Logistic()
+
+
 @pytest.mark.parametrize("smoothing", [0.1, 2.0])
 def test_the_huber_hinge_follows_its_three_pieces(smoothing):
     margins = np.linspace(-5, 5, 401)
@@ -127,9 +243,10 @@ def test_the_huber_hinge_follows_its_three_pieces(smoothing):
 
 
 def largest_curvature(loss, margins, targets):
-    hessians = jax.jit(jax.vmap(jax.hessian(lambda z, y: loss.value(z[None], y[None])[0])))
+    slopes = jax.jit(jax.vmap(jax.jacobian(lambda z, y: loss.coefficient(z[None], y[None])[0])))
     size = loss.outputs or 1
-    return np.linalg.eigvalsh(np.reshape(hessians(margins, targets), (-1, size, size))).max()
+    found = np.reshape(slopes(margins, targets), (-1, size, size))
+    return np.linalg.norm(found, ord=2, axis=(1, 2)).max()
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -263,6 +380,7 @@ WEIGHTED = [
     (Logistic(), (0.25, 1.0)),
     (HuberHinge(0.5), (0.5, 0.125)),
     (MultinomialLogistic(3), (0.25, 0.5, 0.125)),
+    (BoundedMultinomial(3), (0.25, 0.5, 0.125)),
 ]
 
 

@@ -99,3 +99,18 @@ def test_two_classes_have_the_loss_that_suits_the_noise(changes, loss):
     """Noise inside an objective needs a second derivative, and without noise nothing is capped."""
     proposal = propose(TABLE, (500,), dataclasses.replace(ASKED, **changes))
     assert str(proposal.loss) == loss
+
+
+@pytest.mark.parametrize(
+    ("changes", "loss"),
+    [
+        ({}, "bounded-multinomial"),
+        ({"epsilon": math.inf}, "multinomial"),
+        ({"algorithm": "pvp"}, "multinomial"),
+    ],
+)
+def test_several_classes_have_the_bounded_score_where_gradients_are_noised(changes, loss):
+    """A step that minimises needs a gradient, and without noise nothing is bounded."""
+    data = TABLE.model_copy(update={"task": "multiclass", "classes": 3})
+    proposal = propose(data, (500,), dataclasses.replace(ASKED, **changes))
+    assert str(proposal.loss) == loss

@@ -273,9 +273,11 @@ class Method:
     def loss_for(self, task: Task, epsilon: float) -> Named:
         """Return the default loss (`taciturn.problems.default_loss`): a bounded one under privacy.
 
-        Noise inside an objective needs a second derivative, which the bounded one does not have.
+        Noise inside an objective needs a second derivative, which the bounded one does not have,
+        and a minimiser a gradient, which that of several classes is not.
         """
-        return default_loss(task, bounded=math.isfinite(epsilon) and not self.inside)
+        likelihood = self.inside or (self.minimises and task == "multiclass")
+        return default_loss(task, bounded=math.isfinite(epsilon) and not likelihood)
 
     def clip_for(self, loss: Loss, epsilon: float) -> float:
         """Return the default bound on a record's coefficient.

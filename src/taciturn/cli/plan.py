@@ -34,7 +34,7 @@ _FACTS: dict[str, Option] = {
     ),
     "bounds": Option(Path, "A bounds file: it gives columns, record norm and target."),
     "columns": Option(int, "Number of encoded columns of a record."),
-    "classes": Option(int, "Number of classes, for multinomial."),
+    "classes": Option(int, "Number of classes, for multinomial losses."),
     "record_norm": Option(float, "Public bound on a record's norm. [default: 1]"),
 }
 _OPTIONS = {name: one for name, one in all_options().items() if name != "rounds"}

@@ -143,7 +143,8 @@ def _of_numbers(options: Mapping[str, Any], loss: Named | None) -> DataFacts:
     task = LOSSES[loss.name].task
     if (task == "multiclass") != (options["classes"] is not None):
         raise InputError(
-            "--classes goes with --loss multinomial, which needs it, and with no other loss"
+            "--classes goes with --loss multinomial or bounded-multinomial, which need it, and no "
+            "other loss"
         )
     return DataFacts(
         name="numbers",

@@ -131,7 +131,8 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         counts as the middle of its bounds; an indicator column says that it is missing, at one more
         weight and no more noise per answer.
     features
-        A public feature map (`taciturn.features`) of encoded rows by name, such as "bins:10".
+        A public feature map (`taciturn.features`) of encoded rows by name, such as "bins:10", or
+        "columns" for none. By default a classifier has "hats:10" where they are likely to pay.
     relation, observer
         The neighbouring relation, "replace_one", or "zero_out", which needs less noise; and what an
         attacker sees: "messages", every message of every agent, or "sum", only their sum, which
@@ -180,8 +181,8 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         The pair (a, b) of arrays (k,) to which features are clipped. If read off the records, it
         discloses them without noise.
     loss_
-        The `taciturn.problems.ClippedLoss` that was minimised; its text is "robust logistic, clip
-    0.5", for example. certificate_, plan_
+        The `taciturn.problems.ClippedLoss` that was minimised.
+    certificate_, plan_
         The `taciturn.kernel.privacy.Certificate` of this fit, with its conditions and `evaluate`;
         and its `taciturn.engine.Plan`, without `evaluate`.
     private_score_, charged_

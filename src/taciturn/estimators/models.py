@@ -172,13 +172,14 @@ class PrivateClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
 class PrivateLogisticRegression(PrivateClassifier):
     """Logistic regression under differential privacy, for two classes or more.
 
-    The loss of a record is log(1 + exp(-t z)), t = -1 or 1, or log sum_k exp(z_k) - z_t, if nothing
-    is clipped: with `clip` at least 1 for two classes, 1.42 for more, or without privacy. The
-    default `clip` of 1/2 (sqrt((K - 1) / K) for K classes) needs less noise and minimises the
-    *robust* loss of `taciturn.problems.ClippedLoss`, whose scores are not log-odds; the fitted
-    model then has no `predict_proba`, and `loss_` reads "robust logistic, clip 0.5". Parameters,
-    attributes and the guarantee are those of `PrivateLinearModel` and `PrivateClassifier`: above
-    all `epsilon`, `delta`, `bounds` and `classes`. Every fit spends its own budget.
+    Scores are log-odds of the classes. Under privacy they are estimated by
+    `taciturn.problems.CappedExponential`, or `BoundedMultinomial` for three classes or more, whose
+    bounds on the influence of a record are the least possible; without, by the likelihood. With
+    `loss="logistic"` or `"multinomial"` and a `clip` below 1 or sqrt(2), the loss is *robust*
+    (`taciturn.problems.ClippedLoss`), scores are not log-odds, and there is no `predict_proba`.
+    Parameters, attributes and the guarantee are those of `PrivateLinearModel` and
+    `PrivateClassifier`: above all `epsilon`, `delta`, `bounds` and `classes`. Every fit spends its
+    own budget.
 
     Examples
     --------
@@ -200,7 +201,7 @@ class PrivateLogisticRegression(PrivateClassifier):
         """A function from rows to the probability of each class, in the order of `classes_`.
 
         `AttributeError`, which tells scikit-learn that there are no probabilities, if the scores
-        of the fitted model are not log-odds, as with the default `clip`.
+        of the fitted model are not log-odds, as with a `clip` below the loss's bound.
         """
         loss = getattr(self, "loss_", None)
         if loss is not None and not loss.log_odds:

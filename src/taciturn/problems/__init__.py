@@ -2,6 +2,7 @@
 
 from taciturn.kernel.questions import Loss, RegressionLoss, Squared, clip_coefficient
 from taciturn.problems.losses import (
+    BoundedMultinomial,
     CappedExponential,
     ClassWeighted,
     ClippedLoss,
@@ -11,6 +12,7 @@ from taciturn.problems.losses import (
     MultinomialLogistic,
     default_clip,
     is_second,
+    likelihood,
     weighted,
 )
 from taciturn.problems.named import (
@@ -52,14 +54,14 @@ from taciturn.problems.structured import (
 )
 
 __all__ = [
-    "CONSTRAINTS", "L1", "L2", "LOSSES", "NONE", "REGULARISERS", "Ball", "Box",
-    "CappedExponential", "ClassWeighted", "ClippedLoss", "ComposedL1", "ConvexSet", "ElasticNet",
-    "HuberHinge", "Identity", "Logistic", "Loss", "MarginLoss", "MultinomialLogistic", "Name",
-    "Named", "NoRegulariser", "Operator", "Problem", "RegressionLoss", "Regulariser", "Simplex",
-    "Solution", "Sparse", "Squared", "Structured", "WholeSpace", "chain", "clip_coefficient",
-    "constraint_named", "contiguous_partition", "default_clip", "default_loss", "differences",
-    "dirichlet_partition", "facts_from", "fused_lasso", "generalised_lasso", "is_second",
-    "laplacian_smooth", "lasso", "loss_named", "minimise", "partition_by", "public_facts",
-    "register", "regulariser_named", "smoothed_share", "soft_threshold", "sparse_rows",
-    "structured_from", "usage", "weighted",
+    "CONSTRAINTS", "L1", "L2", "LOSSES", "NONE", "REGULARISERS", "Ball", "BoundedMultinomial",
+    "Box", "CappedExponential", "ClassWeighted", "ClippedLoss", "ComposedL1", "ConvexSet",
+    "ElasticNet", "HuberHinge", "Identity", "Logistic", "Loss", "MarginLoss", "MultinomialLogistic",
+    "Name", "Named", "NoRegulariser", "Operator", "Problem", "RegressionLoss", "Regulariser",
+    "Simplex", "Solution", "Sparse", "Squared", "Structured", "WholeSpace", "chain",
+    "clip_coefficient", "constraint_named", "contiguous_partition", "default_clip", "default_loss",
+    "differences", "dirichlet_partition", "facts_from", "fused_lasso", "generalised_lasso",
+    "is_second", "laplacian_smooth", "lasso", "likelihood", "loss_named", "minimise",
+    "partition_by", "public_facts", "register", "regulariser_named", "smoothed_share",
+    "soft_threshold", "sparse_rows", "structured_from", "usage", "weighted",
 ]  # fmt: skip

@@ -151,21 +151,12 @@ class HuberHinge(MarginLoss):
         return -targets * jnp.clip((1 + smoothing - targets * margins) / (2 * smoothing), 0, 1)
 
 
-@final
-class MultinomialLogistic(Loss):
-    """l(z, y) = log sum_k exp(z_k) - z_y for y in 0..K-1, with coefficient softmax(z) - e_y.
-
-    |softmax(z) - e_y|^2 = (1 - p_y)^2 + sum_{k != y} p_k^2 <= 2 (1 - p_y)^2 < 2. The Hessian
-    diag(p) - pp' is a covariance of an indicator: u'(diag(p) - pp')u is the variance of u_k, at
-    most (max u - min u)^2 / 4 <= |u|^2 / 2 (Popoviciu), attained at p = (1/2, 1/2, 0, ...).
-    z_k - z_j are the log-odds of class k against class j.
-    """
+class _Multinomial(Loss):
+    """The likelihood of the multinomial logistic model of K classes, for targets y in 0..K-1."""
 
     classes: int = eqx.field(static=True, converter=lambda k: checks.at_least("classes", k, 2))
 
     log_odds = True
-    lipschitz = math.sqrt(2)
-    smoothness = 0.5
 
     @property
     @override
@@ -182,13 +173,6 @@ class MultinomialLogistic(Loss):
         chosen = jnp.take_along_axis(margins, targets[..., None], axis=-1)[..., 0]
         return jax.nn.logsumexp(margins, axis=-1) - chosen
 
-    def coefficient(
-        self, margins: Float[Array, "*B K"], targets: Int[Array, "*B"]
-    ) -> Float[Array, "*B K"]:
-        """Return softmax(z) - e_y."""
-        chosen = jax.nn.one_hot(targets, self.classes, dtype=margins.dtype)
-        return jax.nn.softmax(margins, axis=-1) - chosen
-
     def predict(self, margins: Float[Array, "*B K"]) -> Int[Array, "*B"]:
         """Return the class of the largest margin, the first one if several are equal."""
         return jnp.argmax(margins, axis=-1)
@@ -202,6 +186,110 @@ class MultinomialLogistic(Loss):
                 f"a target is not the number of a class; {self.classes} classes must be "
                 f"numbered 0..{self.classes - 1}"
             )
+
+
+@final
+class MultinomialLogistic(_Multinomial):
+    """l(z, y) = log sum_k exp(z_k) - z_y for y in 0..K-1, with coefficient softmax(z) - e_y.
+
+    |softmax(z) - e_y|^2 = (1 - p_y)^2 + sum_{k != y} p_k^2 <= 2 (1 - p_y)^2 < 2. The Hessian
+    diag(p) - pp' is a covariance of an indicator: u'(diag(p) - pp')u is the variance of u_k, at
+    most (max u - min u)^2 / 4 <= |u|^2 / 2 (Popoviciu), attained at p = (1/2, 1/2, 0, ...).
+    z_k - z_j are the log-odds of class k against class j.
+    """
+
+    lipschitz = math.sqrt(2)
+    smoothness = 0.5
+
+    def coefficient(
+        self, margins: Float[Array, "*B K"], targets: Int[Array, "*B"]
+    ) -> Float[Array, "*B K"]:
+        """Return softmax(z) - e_y."""
+        chosen = jax.nn.one_hot(targets, self.classes, dtype=margins.dtype)
+        return jax.nn.softmax(margins, axis=-1) - chosen
+
+
+@final
+class BoundedMultinomial(_Multinomial):
+    r"""The multinomial log loss, trained by a bounded score with mean 0 where softmax(z) is true.
+
+    Let p = softmax(z), s_y = p - e_y the gradient of l(z, y) = log sum_k exp(z_k) - z_y, C =
+    sqrt((K - 1) / K) its norm at z = 0, and
+
+    .. math:: c_y = h_y s_y, \quad h_y = \min(1, 1 / (\sqrt{2} |s_y|)), \qquad
+        b = \sum_k p_k c_k, \qquad \psi_y = C (c_y - b) / \max_k |c_k - b|.
+
+    The coefficient is psi_y, and `value` is l. **It is the gradient of no function for K > 2**: a
+    method that follows it solves E[x psi'] = 0, the likelihood equation with the score bounded, and
+    minimises nothing. `minimise` and questions whose answers are minimisers refuse it. This is the
+    conditionally unbiased bounded score of Künsch, Stefanski and Carroll 1989, with another weight.
+
+    **Bounded.** |psi_y| <= C, by the definition, and psi = s at z = 0.
+
+    **Unbiased.** sum_y p_y psi_y = 0. With E over y ~ softmax(z*) and u = z - z*,
+
+    .. math:: u' E \psi \ge 0, \quad \text{with equality only if } u_1 = ... = u_K.
+
+    So in a population whose log-odds are x'W*, every root W of E[x psi'] has the log-odds of W*,
+    and along -E[x psi'] the distance from W* decreases.
+
+    *Proof.* Shift u so that softmax(z*)_y = p_y exp(-u_y), and let f_y = 1 - exp(-u_y), with sum p
+    f = 0, and m = sum p u >= 0 (Jensen). Up to a positive weight u'E psi is S = sum p h f (u - m).
+    A term is negative only in M = {0 < u < m}; let N = sum_M p f (m - u). The terms below 0 have
+    sum p |f| (m - u) >= m sum_M p f >= N. Since sum p (u - m) = 0 and f increases with u, those
+    from m on have sum p f (u - m) >= f(m) sum_M p (m - u) >= N. As |s| < sqrt(2), 1/2 < h <= 1, so
+    S > N / 2 + N / 2 - N = 0 if M is not empty; else no term is negative, and one with u < 0, which
+    exists unless u = 0, is positive. A smaller bound than 1 / sqrt(2) in h would not allow this
+    proof, and a larger one gives a smaller slope between two classes that are equally probable.
+
+    **Two classes.** Then psi is the derivative of `CappedExponential` in the difference of scores.
+
+    **Curvature.** Differentiating sum p_y psi_y = 0 gives, where softmax(z) is true, E[d psi / dz]
+    = w E[h s s'] with w = C / max_k |c_k - b|: symmetric, positive semidefinite, and at most C /
+    sqrt(2). For w <= sqrt(2) C: the rarest class k has |c_k| = 1 / sqrt(2), since |s_k| >= C, and
+    c_k'b <= 0, since b_j = p_j (sum p h - h_j) and h increases with p. For a single record the
+    norm of d psi / dz is at most 3 sqrt(2) C (s and c have slopes of at most 1/2, b of 1, the
+    largest norm of 3/2). `smoothness` is sqrt(2) C, the largest value that a numerical search has
+    found (at p = (1/2, 1/2, 0, ...)), not proved; no guarantee rests on it. The score is not
+    monotone in z for every distribution of y.
+
+    **No loss does this at the same slope.** The mean over pairs of classes (2 / K) sum_{k != y}
+    l(z_y - z_k), l the capped exponential loss, is convex, and least in expectation at the
+    log-odds. Its gradient has entries (2 / K) a_k, a_k <= 1/2, and minus their sum, so that its
+    norm is at most C, with equality at 0: no loss with the gradient s at 0 has a smaller Lipschitz
+    constant. But between two equally probable classes, the others excluded, its curvature along
+    their difference is 1 / K; here it is C / sqrt(2).
+    """
+
+    is_gradient = False
+
+    @property
+    @override
+    def lipschitz(self) -> float:
+        return self.start_coefficient
+
+    @property
+    @override
+    def smoothness(self) -> float:
+        return math.sqrt(2) * self.start_coefficient
+
+    @override
+    def coefficient(
+        self, margins: Float[Array, "*B K"], targets: Int[Array, "*B"]
+    ) -> Float[Array, "*B K"]:
+        """Return psi_y(z), by O(K) operations: b_k = p_k (sum p h - h_k)."""
+        p = jax.nn.softmax(margins, axis=-1)
+        chosen = jax.nn.one_hot(targets, self.classes, dtype=margins.dtype)
+        # |s_k|^2 = (1 - p_k)^2 + sum_{j != k} p_j^2, for every class k
+        squared = 1 - 2 * p + jnp.sum(p**2, axis=-1, keepdims=True)
+        factors = 1 / jnp.sqrt(jnp.maximum(2 * squared, 1))  # h_k
+        mean = p * (jnp.sum(p * factors, axis=-1, keepdims=True) - factors)
+        products = jnp.sum(p * mean, axis=-1, keepdims=True) - mean  # s_k'b
+        sizes = factors * (factors * squared - 2 * products)  # |c_k - b|^2 - |b|^2
+        largest = jnp.max(sizes, axis=-1, keepdims=True) + jnp.sum(mean**2, axis=-1, keepdims=True)
+        factor = jnp.sum(factors * chosen, axis=-1, keepdims=True)
+        score = factor * (p - chosen) - mean
+        return jnp.asarray(self.lipschitz, margins.dtype) / jnp.sqrt(largest) * score
 
 
 @final
@@ -256,6 +344,11 @@ class ClassWeighted(Loss):
     @override
     def outputs(self) -> int | None:
         return self.loss.outputs
+
+    @property
+    @override
+    def is_gradient(self) -> bool:
+        return self.loss.is_gradient
 
     @property
     def log_odds(self) -> bool:
@@ -313,6 +406,17 @@ class ClassWeighted(Loss):
         if self.outputs is None:
             return jnp.where(targets > 0, weights[1], weights[0])
         return weights[jnp.clip(targets, 0, len(self.weights) - 1)]
+
+
+def likelihood(loss: Loss) -> Loss:
+    """Return the loss whose gradient is the unbounded score of a loss that is no gradient.
+
+    For `BoundedMultinomial` it is `MultinomialLogistic`, weighted if the loss is; any other is its
+    own. In a population that follows the model both have the same root.
+    """
+    if isinstance(loss, ClassWeighted):
+        return ClassWeighted(likelihood(loss.loss), loss.weights)
+    return MultinomialLogistic(loss.classes) if isinstance(loss, BoundedMultinomial) else loss
 
 
 def default_clip(loss: Loss) -> float:
@@ -395,7 +499,7 @@ class ClippedLoss(NamedTuple):
         if not self.loss.log_odds:
             return (
                 f"a model with the loss {str(self)!r} has no probabilities; train a classifier "
-                "with the logistic or multinomial loss"
+                "with its default loss, or the logistic or multinomial one"
             )
         needed = math.ceil(100 * self.loss.lipschitz) / 100
         return (

@@ -21,6 +21,7 @@ from taciturn.documents import Part
 from taciturn.errors import InputError
 from taciturn.kernel.questions import Loss, Squared, name_of_class
 from taciturn.problems.losses import (
+    BoundedMultinomial,
     CappedExponential,
     HuberHinge,
     Logistic,
@@ -90,6 +91,7 @@ _LOSSES: dict[str, Entry[Loss]] = {
     "capped-exponential": Entry(CappedExponential, task="binary"),
     "logistic": Entry(Logistic, task="binary"),
     "hinge": Entry(HuberHinge, ("H",), task="binary"),
+    "bounded-multinomial": Entry(BoundedMultinomial, task="multiclass", by_classes=True),
     "multinomial": Entry(MultinomialLogistic, task="multiclass", by_classes=True),
     "squared": Entry(Squared, task="regression"),
 }
@@ -150,8 +152,9 @@ def register(kind: type[T]) -> type[T]:
 def default_loss(task: Task, *, bounded: bool) -> Named:
     """Return the default loss for the targets: of the model's likelihood, or a `bounded` one.
 
-    The bounded one has the same minimiser in the population and the least Lipschitz constant
-    (`CappedExponential`); the likelihood is statistically efficient, and smooth.
+    The bounded one has the same root in the population, and as Lipschitz constant the slope of the
+    likelihood at 0, the least possible (`CappedExponential`, `BoundedMultinomial`); the likelihood
+    is statistically efficient, and smooth.
     """
     name = _LIKELIHOODS[task]
     if bounded:

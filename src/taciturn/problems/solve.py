@@ -82,6 +82,11 @@ def minimise(
             f"{problem.loss.smoothness:g}), and the optimum is computed for smooth losses only; "
             "use a smoothed one, as HuberHinge(smoothing=0.1) for the hinge"
         )
+    if not problem.loss.is_gradient:
+        raise InputError(
+            f"the coefficients of {type(problem.loss).__name__} are the gradient of no function: "
+            "there is no optimum; use its likelihood (taciturn.problems.likelihood)"
+        )
     problem.check_targets(shards)
     objective = _Objective.of(problem, shards)
     if isinstance(problem.regulariser, ComposedL1):

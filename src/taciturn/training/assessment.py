@@ -15,7 +15,7 @@ from jaxtyping import Bool, Float, Int
 from scipy.special import softmax
 
 from taciturn.kernel.records import Shard, Shards, jax_array
-from taciturn.problems import ClassWeighted, ClippedLoss, Loss, Problem, minimise
+from taciturn.problems import ClassWeighted, ClippedLoss, Loss, Problem, likelihood, minimise
 from taciturn.tables import Table
 from taciturn.training.facts import labels_of
 from taciturn.training.probabilities import ProbabilityScores, score_probabilities
@@ -388,8 +388,12 @@ def _on_rows(problem: Problem, rows: Shard, model: Array, *, bounded: bool) -> t
 
 
 def optimum(problem: Problem, data: DividedData) -> Metrics:
-    """Return the metrics of the non-private optimum of the same problem on the same shards."""
+    """Return the metrics of the non-private optimum of the same problem on the same shards.
+
+    For a loss that is no gradient it is the optimum of its likelihood.
+    """
     shards = data.shards("float64")
+    problem = Problem(likelihood(problem.loss), problem.regulariser, problem.constraint)
     solution = minimise(problem, shards, tol=1e-6)
     return measure(problem, data, shards, np.asarray(solution.w))
 

@@ -266,8 +266,8 @@ def _of_gradient(setting: _Setting) -> dict[str, Any]:
         return known | {"basis": "steps 1/L with momentum: no proof, rule only"}
     # a clipped gradient is the gradient of a convex function if the margin is a scalar
     reached = facts.gradient_bound >= facts.record_norm * loss.lipschitz
-    if loss.outputs is not None and not reached:
-        return known | {"basis": "clipped vectors are no gradient: rule only"}
+    if loss.outputs is not None and not (reached and loss.is_gradient):
+        return known | {"basis": "bounded vectors are no gradient: rule only"}
     share = algorithm.averaged
     proven = gradient_bound(horizon, variance, rounds=rounds, facts=facts, averaged=share)
     batches = ", variance of batches included" if rate < 1 else ""

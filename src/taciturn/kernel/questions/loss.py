@@ -45,6 +45,11 @@ class Loss(eqx.Module):
         return False
 
     @property
+    def is_gradient(self) -> bool:
+        """Whether the coefficient is the gradient of the value; if not, nothing is minimised."""
+        return True
+
+    @property
     @abc.abstractmethod
     def lipschitz(self) -> float:
         """Supremum over margins and targets of |coefficient|_2."""
@@ -52,7 +57,7 @@ class Loss(eqx.Module):
     @property
     @abc.abstractmethod
     def smoothness(self) -> float:
-        """Supremum of the operator norm of the Hessian in the margins."""
+        """Supremum of the operator norm of the coefficient's derivative in the margins."""
 
     @property
     def start_coefficient(self) -> float | None:

@@ -206,11 +206,11 @@ class ProximalStep(_Step):
         checks.positive("record_norm", self.record_norm)
         checks.fraction("tol", self.tol)
         loss = self.problem.loss
-        # the clipped coefficient of several margins need not be monotone
-        if loss.outputs is not None and self.clip < loss.lipschitz:
+        # neither a score nor the clipped coefficient of several margins need be monotone
+        if loss.outputs is not None and (self.clip < loss.lipschitz or not loss.is_gradient):
             raise InputError(
-                f"a clip of {self.clip:g} bends the gradients of {type(loss).__name__}, so that "
-                f"their step need not have a minimiser; use a clip of {loss.lipschitz:g} or more"
+                f"a clip of {self.clip:g} leaves coefficients of {type(loss).__name__} that are no "
+                "gradient, so that their step need not have a minimiser; use multinomial, unclipped"
             )
 
     @property
