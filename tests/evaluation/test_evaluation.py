@@ -245,7 +245,7 @@ def test_a_proposal_says_what_is_held_out_and_other_counts_are_refused(plain):
 def test_an_account_pays_for_training_and_evaluation_once(tmp_path, monkeypatch):
     monkeypatch.setenv("TACITURN_STATE_DIR", str(tmp_path / "state"))
     account = open_account("one", Guarantee(3.0, 1e-3), AccountTerms(), folder=tmp_path / "a")
-    _, training = trained(made(), seed=None, account=account, centre=False, rounds=10)
+    _, training = trained(made(), seed=None, account=account, centre=False, rounds=20)
     assert training.private_score is not None
     charged = training.charged.after.total.squares
     assert charged == pytest.approx(training.certificate.mu**2, rel=1e-6)
@@ -327,7 +327,7 @@ def test_the_planner_says_how_wide_the_interval_will_be(capsys):
     assert main(["plan", "adult", *options, "--agents", "10", "--json"]) == 0
     width = json.loads(capsys.readouterr().out)["evaluation"]
     assert width["records"] == 4000
-    # ten cells of twenty, ten agents, noise sqrt(2) / mu in each
-    noise = 1.96 * math.sqrt(5 * 10 * 2) / 0.23670 / 4000
+    # ten cells of twenty, ten agents, noise sqrt(2 + 3 / 32) / mu in each
+    noise = 1.96 * math.sqrt(5 * 10 * (2 + 3 / 32)) / 0.23670 / 4000
     assert width["noise"] == pytest.approx(noise, rel=1e-3)
     assert width["most"] == pytest.approx(math.hypot(noise, 1.96 * 0.5 / math.sqrt(4000)), rel=1e-3)

@@ -19,10 +19,11 @@ sqrt(2 / pi) sum_b sqrt(V_b) / n on average, which is stated beside it as *chanc
 
 **From noised sums** (`Sums`) over the cells of a `Tally` with offsets. In a cell q - h = m + t d, m
 its middle and d its width, so sum (q - h) = m x + d T is linear in the count x and the sum T of
-offsets. The Brier score is a sum over cells of a x, a the least squared error in the cell, and of
-what exceeds it, which the answer sums over all cells. A convex function of t lies below its chord,
-f(-1/2) (1/2 - t) + f(1/2) (1/2 + t), which bounds sums of (q - h)^2 and (q - h)^4 by sums that are
-linear in x and T: the sampling variances are taken from these.
+offsets. The Brier score is the sum over cells of a x, a the least squared error in the cell, plus
+what exceeds that, which the answer sums over all cells. A convex function f of t lies below its
+chord, f(-1/2) (1/2 - t) + f(1/2) (1/2 + t), which bounds sums of (q - h)^2 and (q - h)^4 by sums
+that are linear in x and T: the sampling variances are taken from these. (Of several classes that of
+the Brier score is taken from the bound b^2 <= b on its half b, so its interval exceeds its level.)
 
 Let X_b be the noised sum of bin b over n, D_b its mean in the population, and tau_b^2 its variance
 due to noise, plus (in place of that due to sampling) the mean of (q - h)^2 in b over n. The known
