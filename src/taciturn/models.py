@@ -405,7 +405,7 @@ def effects(model: Model) -> tuple[tuple[Effect, ...], ...]:
     rest, zero = iter(np.concatenate(changes).tolist()), (0.0,) * model.outputs
 
     def effect(name: str, value: str | float | None, change: Sequence[float]) -> Effect:
-        text = f"{value:.6g}" if isinstance(value, float) else value or ""
+        text = f"{value:.15g}" if isinstance(value, float) else value or ""
         return Effect(name, text, tuple(change))
 
     return tuple(

@@ -133,6 +133,14 @@ def test_effects_are_differences_of_the_scores_that_predictions_are_made_from(ta
             np.testing.assert_allclose(odds[1] - odds[0], change - change[0], atol=1e-9)
 
 
+def test_values_of_a_narrow_range_far_from_0_are_told_apart():
+    bounds = replace(bounds_for("binary"), columns={"stamp": Numeric(1e9, 1e9 + 2)})
+    terms = feature_terms(bounds, feature_map_named("hats:2", inputs_of(bounds)), np.ones(4))
+    (column,) = effects(model_for("binary", bounds=bounds, features="hats:2", terms=terms))
+    values = ["1000000001", "1000000000", "1000000000.5", "1000000001.5", "1000000002"]
+    assert [one.value for one in column] == values
+
+
 def test_effects_of_a_date_and_of_a_missing_cell_are_stated_in_its_form():
     day = Numeric(0.0, 364.0, date="%d.%m.%Y", indicator=True)
     bounds = replace(bounds_for("binary"), columns={"day": day})

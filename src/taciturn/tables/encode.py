@@ -103,13 +103,15 @@ def stated_cells(fact: Column) -> tuple[str | float | None, ...]:
     """Return cells of a column for a table of effects, the reference first; None is a missing cell.
 
     Of a number they are the middle of its range on its scale, the ends and the quarters, rounded to
-    six digits; of categories, their values in order.
+    six digits, or more if the range is narrow; of categories, their values in order.
     """
     if isinstance(fact, Categories):
         return tuple(value or None for value in fact.values)
     low, high = fact.ends
+    largest = max(abs(fact.minimum), abs(fact.maximum))
+    digits = 6 + max(0, math.ceil(math.log10(largest / fact.width)))
     places = (fact.curve.inverse(low + (high - low) * k / 4) for k in (2, 0, 1, 3, 4))
-    rounded = [min(max(float(f"{x:.6g}"), fact.minimum), fact.maximum) for x in places]
+    rounded = [min(max(float(f"{x:.{digits}g}"), fact.minimum), fact.maximum) for x in places]
     missing = (None,) if fact.indicator else ()
     if fact.date is None:
         return (*rounded, *missing)
