@@ -23,7 +23,6 @@ from taciturn.kernel.records import check_at_one_agent, held_out_counts, held_ou
 from taciturn.names import observer_named, relation_named
 from taciturn.problems import CONSTRAINTS, LOSSES, NONE, REGULARISERS, Loss, Named, usage, weighted
 from taciturn.training.facts import DataFacts, Evaluation, labels_of, weights_by_label
-from taciturn.training.forecast import noise_of_mean
 from taciturn.training.parts import (
     Budget,
     Connection,
@@ -501,14 +500,15 @@ def _has_numbers(data: DataFacts) -> bool:
 
 
 def noise_of_run(proposal: Proposal, plan: Plan) -> float:
-    """Return sqrt(D / T) nu / g: what is left of the noise in the mean of all T answers.
+    """Return sqrt(D) nu / g, nu the noise per coordinate of the mean of all answers of a run.
 
-    nu is the noise per coordinate of the mean of the agents' gradients (that of the last round), D
-    the number of coordinates of the model, and g the bound on the gradient of a record.
+    D is the number of coordinates of the model, and g the bound on the gradient of a record.
     """
-    facts, rounds = proposal.setting.facts, proposal.rounds
-    noise = noise_of_mean(plan, rounds - 1)
-    return math.sqrt(facts.dimension / rounds) * noise / facts.gradient_bound
+    ledger, first = plan.ledger, int(bool(proposal.centre))  # the first answer is for the centre
+    scale = ledger.scale[:, first:, 0][ledger.asked[:, first:, 0]]
+    noise = float(np.sqrt(np.sum(scale**2)) / len(scale))
+    facts = proposal.setting.facts
+    return math.sqrt(facts.dimension) * noise / facts.gradient_bound
 
 
 def _around_a_centre_that_pays(
