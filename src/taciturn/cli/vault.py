@@ -46,7 +46,7 @@ def methods_elsewhere(name: str) -> Mapping[str, Method]:
                 "whether answers of a method add up is seen in its code, which this process does "
                 "not import; with --vault use the observer messages"
             )
-        return composition_of(peer, proposal.problem.loss, peer.request("propose", text))
+        return composition_of(peer, text, proposal.problem.loss)
 
     def elsewhere(proposal: Proposal) -> Composition:
         return built(proposal.to_json())
@@ -84,26 +84,27 @@ def main() -> None:
 
 
 class _Served:
-    """A method, and its plan once it is proposed."""
+    """A method, and its plan of every proposal: defaults are found by several."""
 
-    name: str
-    methods: Mapping[str, Method]
-    plan: Plan
+    def __init__(self) -> None:
+        self.methods: Mapping[str, Method] = {}
+        self.plans: dict[str, Plan] = {}
 
     def answer(
         self, kind: str, values: object, pipes: tuple[BufferedIOBase, BufferedIOBase]
     ) -> None:
         """Answer a request."""
         if kind == "run" and isinstance(values, list):
-            serve(self.plan, pipes, frozenset(values))
+            proposal, *keep = map(str, values)
+            serve(self.plans[proposal], pipes, frozenset(keep))
             return
         text = str(values)
         if kind == "method":
-            self.name, self.methods = text, methods_with(text)
+            self.methods = methods_with(text)
             write_message(pipes[1], "reply", self.methods[text].network)
         else:
-            self.plan = Proposal.from_json(text).plan(self.methods)
-            write_message(pipes[1], "reply", described(self.plan))
+            self.plans[text] = Proposal.from_json(text).plan(self.methods)
+            write_message(pipes[1], "reply", described(self.plans[text]))
 
 
 if __name__ == "__main__":

@@ -254,6 +254,7 @@ class _Described:
     """A method's questions, schedules and shapes, as its process describes them."""
 
     peer: Peer
+    proposal: str  # which it describes
     loss: Loss | None
     rho: float | None
     questions: HostArray  # (T, E)
@@ -367,15 +368,17 @@ def described(plan: Plan) -> dict[str, Any]:
     }
 
 
-def composition_of(peer: Peer, loss: Loss, description: dict[str, Any]) -> Composition:
-    """Return the stand-in of a method and its questions, from a description (`described`).
+def composition_of(peer: Peer, proposal: str, loss: Loss) -> Composition:
+    """Return the stand-in of a method and its questions, as its process describes a proposal.
 
     Raises `InputError` unless the questions and their losses are the library's.
     """
+    description: dict[str, Any] = peer.request("propose", proposal)
     try:
         oracles = tuple(decode_question(one) for one in _listed(description["oracles"]))
         known = _Described(
             peer=peer,
+            proposal=proposal,
             loss=loss,
             rho=None if description["rho"] is None else float(description["rho"]),
             questions=np.array(description["questions"], dtype=int),
@@ -420,7 +423,7 @@ def answered_elsewhere(
     """
     method: Any = program.algorithm
     peer, places, done = method.known.peer, program.questions.shape[1], itertools.count(1)
-    peer.write("run", sorted(keep & {"models", "publics"}))
+    peer.write("run", [method.known.proposal, *sorted(keep & {"models", "publics"})])
 
     def answered(answers: HostArray) -> None:
         peer.write("answer", answers)
