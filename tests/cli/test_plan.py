@@ -108,7 +108,10 @@ def test_the_earlier_name_of_the_columns_gives_a_hint(taciturn_):
     assert "--columns" in err
 
 
-WIDE = ["plan", "--records", "4000", "--loss", "logistic", "--epsilon", "1", "--delta", "1e-6"]
+WIDE = [
+    *("plan", "--records", "4000", "--agents", "10", "--loss", "logistic"),
+    *("--epsilon", "1", "--delta", "1e-6"),
+]
 
 
 def test_a_plan_that_promises_less_than_the_model_0_says_so_and_what_helps(taciturn_):
