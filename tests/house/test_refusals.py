@@ -282,7 +282,7 @@ def test_a_table_in_which_one_of_the_public_labels_occurs_is_trained_on(tmp_path
     path.write_text("\n".join(["age,ill", *(f"{k},yes" for k in range(40))]))
     bounds = Bounds("public", "ill", Categories(labels), {"age": Numeric(0, 100)})
     table = load_table(Source(path=path, target="ill", bounds=None), bounds)
-    request = Request(epsilon=1.0, delta=1e-3, rounds=2)
+    request = Request(epsilon=1.0, delta=1e-3, rounds=20)
     done = train_on(table, request, agents=2)
     assert 0.999 < done.certificate.epsilon <= 1.0
     assert done.warnings == ()
