@@ -52,7 +52,7 @@ def test_regressions_and_missing_cells_go_through_a_map_and_names_are_those_of_t
     holes = np.random.default_rng(1).uniform(size=len(x)) < 0.2
     frame = pd.DataFrame({"age": np.where(holes, np.nan, x[:, 0])})
     model = PrivateLinearRegression(
-        **{**SETTINGS, "bounds": {"age": (0, 100)}},
+        **{**SETTINGS, "bounds": {"age": (0, 100)}, "rounds": 200},
         features="bins:10", target_bounds=(0, 1), missing="indicator",
     ).fit(frame, y)  # fmt: skip
     assert model.feature_map_.names[:3] == ("age", "age=missing", "(intercept)")

@@ -192,8 +192,9 @@ def test_one_question_is_planned_once_whatever_rounds_are_compared(algorithm, ro
 def test_no_bound_is_claimed_with_momentum_or_for_clipped_vectors():
     quick = predicted(10, records=10_000)
     assert quick.proven is None
+    multinomial = {"task": "multiclass", "loss": Named(name="multinomial", numbers=())}
     for clip, known in ((0.5, False), (2.0, True)):
-        found = predicted(2000, task="multiclass", clip=clip)
+        found = predicted(2000, **multinomial, clip=clip)
         assert (found.proven is not None) == known
 
 
