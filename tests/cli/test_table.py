@@ -120,10 +120,12 @@ def test_a_model_of_no_use_does_not_look_like_a_success(taciturn_, small):
     assert said[0].startswith("Test error 3.00%")
     assert said[1] == "Baseline 3.00%: always answering 'no', the commonest label of these records"
     assert said[2].startswith("AUC 0.")
-    assert said[3] == "Recall: 'no' 100.00%, 'yes' 0.00%"
-    assert said[4].startswith("Warning: the model is no better than always answering 'no'")
+    assert said[3].startswith("Brier score 0.")
+    assert said[4].startswith("Calibration error ")
+    assert said[5] == "Recall: 'no' 100.00%, 'yes' 0.00%"
+    assert said[6].startswith("Warning: the model is no better than always answering 'no'")
     shown = taciturn_("show", out / "model.json").out
-    assert all(f"  {line}" in shown for line in said[1:5])
+    assert all(f"  {line}" in shown for line in said[1:7])
     values = json.loads((out / "results.json").read_text())["assessment"]
     assert (values["baseline"], values["better"]) == ("no", False)
     # without test records that are public there is nothing to say
@@ -206,7 +208,7 @@ def test_predictions_do_not_replace_a_file_unless_forced(taciturn_, refused, rep
     table, out = tmp_path / "t.csv", tmp_path / "p.csv"
     write(table, ["age", "town"], [["30", "a"], ["99", "b"]])
     printed = taciturn_("predict", model, table)
-    assert printed.out.startswith("prediction\n")
+    assert printed.out.startswith("prediction,probability of ")
     assert printed.out.count("\n") == 3
     out.write_text("mine")
     assert "--force" in refused("predict", model, table, "--out", out)
