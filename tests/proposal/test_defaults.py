@@ -3,6 +3,7 @@
 import dataclasses
 import math
 
+import numpy as np
 import pytest
 
 from taciturn.calibration import mu_of
@@ -66,12 +67,15 @@ def test_features_that_are_asked_for_are_taken_or_refused():
 
 
 @pytest.mark.parametrize("agents", [1, 4])
-def test_the_noise_of_a_run_is_that_of_one_answer_at_the_whole_budget(agents):
+def test_the_noise_of_a_run_is_what_its_plan_leaves_in_the_mean_of_all_answers(agents):
     """Per coordinate 2 g / (m mu) at an agent of m records, and 1 / sqrt(A) of it in the mean."""
     records, request = 5000, dataclasses.replace(ASKED, features="columns", centre=False)
     proposal = propose(TABLE, (records,) * agents, request)
     exact = math.sqrt(4) * 2 / (records * mu_of(1.0, 1e-6)) / math.sqrt(agents)
-    assert noise_of_run(proposal, proposal.plan()) == pytest.approx(exact, rel=1e-3)
+    assert noise_of_run(proposal) == pytest.approx(exact, rel=1e-3)
+    scale = proposal.plan().ledger.scale
+    planned = 2 * np.sqrt(np.sum(scale**2)) / scale.size / proposal.setting.facts.gradient_bound
+    assert planned == pytest.approx(exact, rel=1e-3)
 
 
 def test_hats_begin_where_the_noise_and_the_records_allow():

@@ -41,6 +41,7 @@ from taciturn.algorithms.methods import (
     Value,
     check_options,
     method_named,
+    noise_of_gradients,
     register,
     rounds_by_default,
     settled,
@@ -69,6 +70,6 @@ __all__ = [
     "OneQuestion", "Option", "PublicSettings", "RateWarning", "RelayAlgorithm", "RenyiADMM",
     "ServerMethod", "Setting", "Settings", "SplittingADMM", "StarAlgorithm", "Turn", "Value",
     "Walkman", "add_centre", "at_agents", "averaging", "batch_variance", "centre_multiplier",
-    "check_centre", "check_options", "method_named", "noise_share", "radius_of", "register",
-    "rounds_by_default", "settled", "smoothness_of", "variance_reduction",
+    "check_centre", "check_options", "method_named", "noise_of_gradients", "noise_share",
+    "radius_of", "register", "rounds_by_default", "settled", "smoothness_of", "variance_reduction",
 ]  # fmt: skip

@@ -482,16 +482,17 @@ def _with_features_that_pay(request: Request, proposed: Callable[[Request], Prop
     columns, and is positive on average up to MOST_NOISE_OF_RUN; without noise it is positive from
     about LEAST_RECORDS records for each coordinate.
     """
-    plain = proposed(replace(request, features=COLUMNS))
-    if _of_columns(plain) or request.method.minimises or not _has_numbers(plain.data):
-        return plain
-    try:
-        bent = proposed(replace(request, features=HATS))
-        share = noise_of_run(bent, bent.plan(request.methods))
-    except InputError:  # there would be too many coordinates
-        return plain
-    enough = sum(bent.counts) >= LEAST_RECORDS * bent.data.coordinates
-    return bent if enough and share <= MOST_NOISE_OF_RUN else plain
+    uncentred = replace(request, centre=False)
+    plain = proposed(replace(uncentred, features=COLUMNS))
+    pays = not (_of_columns(plain) or request.method.minimises) and _has_numbers(plain.data)
+    if pays:
+        try:
+            bent = proposed(replace(uncentred, features=HATS))
+        except InputError:  # there would be too many coordinates
+            return proposed(replace(request, features=COLUMNS))
+        enough = sum(bent.counts) >= LEAST_RECORDS * bent.data.coordinates
+        pays = enough and noise_of_run(bent) <= MOST_NOISE_OF_RUN
+    return proposed(replace(request, features=HATS if pays else COLUMNS))
 
 
 def _has_numbers(data: DataFacts) -> bool:
@@ -499,16 +500,15 @@ def _has_numbers(data: DataFacts) -> bool:
     return data.picture is None and len(data.inputs.numbers) > 0
 
 
-def noise_of_run(proposal: Proposal, plan: Plan) -> float:
-    """Return sqrt(D) nu / g, nu the noise per coordinate of the mean of all answers of a run.
+def noise_of_run(proposal: Proposal) -> float:
+    """Return sqrt(D) nu / g, nu the noise per coordinate of the mean of all gradients of a run.
 
-    D is the number of coordinates of the model, and g the bound on the gradient of a record.
+    That is the noise of one mean gradient at the whole budget. D is the number of coordinates of
+    the model, and g the bound on the gradient of a record.
     """
-    ledger, first = plan.ledger, int(bool(proposal.centre))  # the first answer is for the centre
-    scale = ledger.scale[:, first:, 0][ledger.asked[:, first:, 0]]
-    noise = float(np.sqrt(np.sum(scale**2)) / len(scale))
-    facts = proposal.setting.facts
-    return math.sqrt(facts.dimension) * noise / facts.gradient_bound
+    setting = replace(proposal.setting, rounds=1)
+    noise = algorithms.noise_of_gradients(setting, setting.terms.observer).of_mean
+    return math.sqrt(setting.facts.dimension) * noise / setting.facts.gradient_bound
 
 
 def _around_a_centre_that_pays(
