@@ -79,7 +79,7 @@ def test_a_proposal_is_checked_by_the_site_for_itself_and_nothing_is_spent(joine
     assert state["runs"] == []
     sums = ("--observer", "sum", "--colluders", "3", "--out", "sums.proposal")
     said = call("study", "propose", "diabetes", *words, *sums)[1]
-    assert "if 3 may collude" in said
+    assert "an agent may have no honest peer (agents: 1, colluders: 3)" in said
     assert (
         json.loads((tmp_path / "sums.proposal").read_text())["proposal"]["budget"]["colluders"] == 3
     )

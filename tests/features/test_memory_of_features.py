@@ -31,8 +31,8 @@ def run(pictures):
         licence="", source="", conditions=(), numbers=tuple(range({PIXELS})), interval="unit",
         picture=(28, 28, 1),
     )
-    request = Request(epsilon=3.0, delta=1e-5, rounds=2, centre=True)
-    train_on(dataset, request, agents=10, features="scattering", seed=1)
+    request = Request(epsilon=3.0, delta=1e-5, rounds=2, centre=True, features="scattering")
+    train_on(dataset, request, agents=10, seed=1)
     # ru_maxrss would be at least that of the process which started this one
     return int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1])
 

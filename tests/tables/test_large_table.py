@@ -37,7 +37,7 @@ def test_a_million_rows_are_trained_on_within_what_their_numbers_need(tmp_path):
     told = subprocess.run(
         [sys.executable, "-c", code, "train", str(tmp_path / "t.csv"), "--target", "ill",
          "--bounds", str(tmp_path / "bounds.toml"), "--epsilon", "1", "--delta", "1e-8",
-         "--rounds", "5", "--json"],
+         "--features", "columns", "--rounds", "5", "--json"],
         check=True, capture_output=True, text=True,
     )  # fmt: skip
     assert f'"records": {ROWS}' in told.stdout

@@ -53,7 +53,12 @@ def test_without_noise_the_model_is_that_of_the_rows_with_a_target(tmp_path, inc
         train_on(
             one,
             Request(
-                epsilon=float("inf"), delta=1e-5, rounds=2000, precision="float64", regulariser=NONE
+                epsilon=float("inf"),
+                delta=1e-5,
+                rounds=2000,
+                precision="float64",
+                regulariser=NONE,
+                features="columns",
             ),
             agents=1,
         ).model

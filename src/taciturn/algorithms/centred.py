@@ -176,7 +176,9 @@ def check_centre(one_public: bool, plain: bool, rounds: int) -> None:
     if not plain:
         raise InputError("a structure is about the columns themselves; leave the centre out")
     if rounds < 2:
-        raise InputError("the first round learns the centre; ask for 2 rounds or more")
+        raise InputError(
+            "the first round learns the centre; ask for 2 rounds or more, or leave the centre out"
+        )
 
 
 def add_centre(composition: Composition, facts: Spec, rounds: int, constant: float) -> Composition:

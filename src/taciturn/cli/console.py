@@ -115,8 +115,11 @@ def read_text(file: Path) -> str:
         ) from error
 
 
+BAD_INPUT, BROKEN_LAW, INTERRUPTED = 2, 3, 130  # exit codes
 _T = TypeVar("_T")
 _WORKER = "taciturn computation"
+# how much later than the first process another may come to the same refusal, in seconds
+_GRACE = 5.0
 
 
 def interruptible(work: Callable[[], _T]) -> _T:
@@ -146,7 +149,11 @@ def leave_if_busy(code: int) -> None:
     It would wait for an abandoned computation, or for other processes of the same run.
     """
     jax = sys.modules.get("jax")  # not imported for this
-    connected = jax is not None and jax.distributed.is_initialized()
+    connected = False
+    if jax is not None and jax.distributed.is_initialized():
+        connected = True
+        if jax.process_index() == 0 and code != INTERRUPTED:
+            time.sleep(_GRACE)  # JAX aborts those that outlive the first: let them refuse in words
     if connected or any(thread.name == _WORKER for thread in threading.enumerate()):
         sys.stdout.flush()
         sys.stderr.flush()

@@ -22,7 +22,15 @@ import typer
 from typer.exceptions import TyperException
 
 import taciturn
-from taciturn.cli.console import GroupedCommand, error_line, leave_if_busy, open_streams
+from taciturn.cli.console import (
+    BAD_INPUT,
+    BROKEN_LAW,
+    INTERRUPTED,
+    GroupedCommand,
+    error_line,
+    leave_if_busy,
+    open_streams,
+)
 from taciturn.errors import PrivacyError, TaciturnError
 
 FOLDER = "TACITURN_PROGRAMS_DIR"
@@ -141,9 +149,6 @@ def commands() -> dict[str, Command]:
     """Return all commands by name: the built-in ones, then those of installed packages."""
     added = [command for point in entry_points(group=ENTRY_POINTS) for command in point.load()]
     return {command.name: command for command in (*BUILT_IN, *added)}
-
-
-BAD_INPUT, BROKEN_LAW, INTERRUPTED = 2, 3, 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
