@@ -14,13 +14,18 @@ from taciturn.documents import Part
 from taciturn.errors import InputError
 from taciturn.features import COLUMNS, FeatureMap, Inputs, feature_map_named
 from taciturn.kernel.records import held_out_counts, held_out_share
-from taciturn.problems import Loss, Name, Named
+from taciturn.problems import ConvexSet, Direction, Loss, Monotone, Name, Named
 from taciturn.tables import Bounds, Categories, Form, Numeric
 from taciturn.tables.columns import Scale
 from taciturn.training.parts import Count
 from taciturn.typing import Interval, Task
 
 MOST_COORDINATES, MOST_NORM = 10**7, 1e15
+MONOTONE = "monotone"
+DIRECTIONS_ARE_PUBLIC = (
+    "the columns in which the model is increasing or decreasing are public: chosen before anybody "
+    "looked at the records"
+)
 # tolerance for sums of shares such as 1/3 written with a few digits
 _ROUNDING = 0.01
 
@@ -227,6 +232,51 @@ class DataFacts(Part):
     def loss(self, named: Named) -> Loss:
         """Return the loss of that name; `InputError` unless it suits the targets."""
         return problems.loss_named(named.name, named.numbers, self.task, self.classes)
+
+    def monotone(self, rising: Sequence[str], falling: Sequence[str]) -> Named:
+        """Return the name of the set of models whose score rises or falls with these columns.
+
+        Its numbers are 1 + the column's place among `inputs`, negative where the score falls.
+        """
+        inputs = self.inputs
+        places = {inputs.names[place]: place for place in inputs.numbers}
+        if self.table is None or self.task == "multiclass":
+            raise InputError(
+                "a model is increasing or decreasing in columns of a table with bounds, for two "
+                "classes or a number; leave these options out"
+            )
+        for name in (*rising, *falling):
+            if name not in places:
+                raise InputError(
+                    f"a model cannot be increasing or decreasing in {name!r}; name a column of "
+                    f"numbers without bins, centre or weight: {', '.join(places) or 'none here'}"
+                )
+        up, down = ([1.0 + places[name] for name in names] for names in (rising, falling))
+        return Named(name=MONOTONE, numbers=(*up, *(-number for number in down)))
+
+    def constraint(self, named: Named) -> ConvexSet:
+        """Return the set of that name; `InputError` unless it suits the columns."""
+        if named.name != MONOTONE:
+            return problems.constraint_named(named.name, named.numbers)
+        features, directions = self.feature_map, []
+        for number in named.numbers:
+            place = int(abs(number)) - 1
+            known = abs(number) == place + 1 and place in self.inputs.numbers
+            if not known or self.task == "multiclass":
+                raise InputError(f"{number:g} names no column that a model can be monotone in")
+            block = () if features is None else tuple(features.block_of(place))
+            directions.append(Direction(1 if number > 0 else -1, place, block))
+        return Monotone(tuple(directions))
+
+    def constraint_text(self, named: Named) -> str:
+        """Return a constraint as people read it: "increasing in age, decreasing in distance"."""
+        if named.name != MONOTONE:
+            return str(named)
+        names = self.inputs.names
+        return ", ".join(
+            f"{'increasing' if number > 0 else 'decreasing'} in {names[int(abs(number)) - 1]}"
+            for number in named.numbers
+        )
 
 
 def feature_conditions(features: str | None) -> tuple[str, ...]:
