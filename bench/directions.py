@@ -53,7 +53,7 @@ def cells(splits: int, folder: Path) -> Iterator[Cell]:
     for name, directions in DIRECTIONS.items():
         if name == "adult":
             frame = adult()
-            tables = [split_table(frame, "rich", (), split) for split in range(splits)]
+            tables = [split_table(frame, "rich", split) for split in range(splits)]
         else:
             tables = clinical_tables(folder, name, splits)
         for features in ("columns", "hats:10"):

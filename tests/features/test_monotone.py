@@ -1,5 +1,6 @@
 """Models that are increasing or decreasing in columns of a table, whatever the noise."""
 
+import time
 import tomllib
 from dataclasses import replace
 
@@ -18,6 +19,7 @@ from taciturn.training import DataFacts, Request, propose
 BOUNDS = bounds_of_ill(
     age="min = 0\nmax = 100", dose="min = 0\nmax = 10", town='values = ["a", "b"]'
 )
+DIRECTED = Named(name="monotone", numbers=(1.0,))
 BOX = Named(name="box", numbers=(1.0,))
 REQUEST = Request(epsilon=1.0, delta=1e-6, rounds=20, centre=None)
 
@@ -64,7 +66,7 @@ def test_the_score_rises_and_falls_as_asked_whatever_the_noise(folder, tmp_path,
     asked = ("--features", features, "--increasing", "age", "--decreasing", "dose")
     model = trained(folder, tmp_path / "asked", *asked)
     said = capsys.readouterr().out
-    assert "the columns in which the model is increasing or decreasing are public" in said
+    assert "the directions (yes: increasing in age, decreasing in dose) were chosen" in said
     assert "increasing in age, decreasing in dose" in (tmp_path / "asked/report.html").read_text()
     assert np.diff(along(model, "age")).min() >= -1e-6
     assert np.diff(along(model, "dose")).max() <= 1e-6
@@ -80,7 +82,8 @@ def test_hats_stay_and_a_centre_does_not():
     proposal = propose(facts(), [40_000] * 4, request)
     assert (proposal.data.features, proposal.centre) == ("hats:10", False)
     assert proposal.constraint == Named(name="monotone", numbers=(1.0,))
-    assert "increasing or decreasing" in proposal.conditions[-1]
+    assert "(yes: increasing in age)" in proposal.conditions[-1]
+    assert not proposal.plan().certificate.conditional
     with pytest.raises(InputError, match="leave the centre out"):
         propose(facts(), [40_000] * 4, replace(request, centre=True))
 
@@ -88,13 +91,15 @@ def test_hats_stay_and_a_centre_does_not():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"increasing": ("town",)}, "name a column of numbers .*: age, dose"),
+        ({"increasing": ("town",)}, "name a column of a table .*: age, dose"),
         ({"decreasing": ("aeg",)}, "'aeg'"),
-        ({"increasing": ("age",), "decreasing": ("age",)}, "two directions"),
+        ({"increasing": ("age",), "decreasing": ("age",)}, "named twice"),
         ({"increasing": ("age",), "constraint": BOX}, "leave one out"),
         ({"increasing": ("age",), "features": "fourier:8"}, "cannot be monotone in column 0"),
-        ({"constraint": Named(name="monotone", numbers=(3.0,))}, "names no column"),
-        ({"constraint": Named(name="monotone", numbers=(0.5,))}, "names no column"),
+        *(
+            ({"constraint": Named(name="monotone", numbers=numbers)}, "different columns")
+            for numbers in ((), (3.0,), (0.5,), (1.0, -1.0), (0.0,))
+        ),
     ],
 )  # fmt: skip
 def test_what_has_no_direction_is_refused_in_words(changes, message):
@@ -106,5 +111,25 @@ def test_records_without_named_columns_are_refused():
     bare = DataFacts(
         name="mine", task="binary", classes=2, columns=5, record_norm=1.0, table=None, numbers=2
     )
-    with pytest.raises(InputError, match="columns of a table"):
-        propose(bare, [40_000] * 4, replace(REQUEST, increasing=("column 0",)))
+    for changes in ({"increasing": ("column 0",)}, {"constraint": DIRECTED}):
+        with pytest.raises(InputError, match="columns of a table"):
+            propose(bare, [40_000] * 4, replace(REQUEST, **changes))
+
+
+def test_many_directions_are_proposed_as_soon_as_none():
+    names = [f"c{k}" for k in range(300)]
+    wide = bounds_of_ill(**dict.fromkeys(names, "min = 0\nmax = 1"))
+    began = time.process_time()
+    asked = replace(REQUEST, increasing=names, features="hats:10")
+    propose(DataFacts.of(bounds_from_dict(tomllib.loads(wide))), [40_000], asked)
+    assert time.process_time() - began < 10
+
+
+@pytest.mark.slow
+def test_a_run_with_directions_is_charged(folder, tmp_path, capsys):
+    accounts = ("--accounts", str(tmp_path / "accounts"))
+    assert main(["budget", "open", "ill", "--epsilon", "2", "--delta", "1e-3", *accounts]) == 0
+    trained(folder, tmp_path / "out", "--increasing", "age", "--account", "ill", *accounts)
+    capsys.readouterr()
+    assert main(["verify", str(tmp_path / "out" / "certificate-1.json")]) == 0
+    assert "under conditions" not in capsys.readouterr().out

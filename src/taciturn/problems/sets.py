@@ -6,7 +6,7 @@ An array of any shape stands for the vector of all its entries.
 from __future__ import annotations
 
 import abc
-from typing import ClassVar, NamedTuple, final
+from typing import ClassVar, final
 
 import equinox as eqx
 import jax
@@ -161,16 +161,17 @@ class Simplex(ConvexSet):
         return jnp.all(x >= -tol) & (jnp.abs(jnp.sum(x) - self.total) <= tol)
 
 
-class Direction(NamedTuple):
+@final
+class Direction(eqx.Module):
     """That a score rises with a number (`sign` 1) or falls with it (-1).
 
     `column` is the coordinate of the number itself, and `block` those of its features in the order
     of the number, if a feature map has any.
     """
 
-    sign: int
-    column: int
-    block: tuple[int, ...] = ()
+    sign: int = eqx.field(static=True)
+    column: int = eqx.field(static=True)
+    block: tuple[int, ...] = eqx.field(static=True, default=())
 
 
 @final
@@ -183,7 +184,7 @@ class Monotone(ConvexSet):
     hats the same function has a = 0, and its values at the nodes as h.
     """
 
-    directions: tuple[Direction, ...] = eqx.field(static=True)
+    directions: tuple[Direction, ...]
 
     def __check_init__(self) -> None:
         places = [k for one in self.directions for k in (one.column, *one.block)]
@@ -195,7 +196,8 @@ class Monotone(ConvexSet):
 
         The set is a product, so that each part is projected alone.
         """
-        for sign, column, block in self.directions:
+        for one in self.directions:
+            sign, column, block = one.sign, one.column, one.block
             x = x.at[column].set(sign * jnp.maximum(sign * x[column], 0))
             if block:
                 places = jnp.asarray(block)
@@ -213,8 +215,8 @@ class Monotone(ConvexSet):
     def contains(self, x: Model, tol: float) -> Bool[Array, ""]:
         """Return whether every inequality holds up to tol."""
         steps = [
-            jnp.append(sign * x[column], sign * jnp.diff(x[jnp.asarray(block, int)]))
-            for sign, column, block in self.directions
+            one.sign * jnp.append(x[one.column], jnp.diff(x[jnp.asarray(one.block, int)]))
+            for one in self.directions
         ]
         return jnp.all(jnp.concatenate([jnp.zeros(1), *steps]) >= -tol)
 

@@ -20,7 +20,6 @@ from taciturn.kernel.questions import BINS, ClippedErrors, Tally, around
 from taciturn.kernel.records import Spec, check_at_one_agent
 from taciturn.problems import ClippedLoss, Named, facts_from, weighted
 from taciturn.training.facts import (
-    DIRECTIONS_ARE_PUBLIC,
     MONOTONE,
     WEIGHTS_ARE_PUBLIC,
     DataFacts,
@@ -309,8 +308,15 @@ class Proposal(Document):
             *(() if self.structure is None else self.structure.conditions),
             *(() if self.class_weights is None else (WEIGHTS_ARE_PUBLIC,)),
             *feature_conditions(self.data.features),
-            *((DIRECTIONS_ARE_PUBLIC,) if self.constraint.name == MONOTONE else ()),
+            *self._directions,
         )
+
+    @property
+    def _directions(self) -> tuple[str, ...]:
+        if self.constraint.name != MONOTONE:
+            return ()
+        text = self.data.constraint_text(self.constraint)
+        return (f"the directions ({text}) were chosen before anybody looked at the records",)
 
     @property
     def conditional(self) -> bool:

@@ -252,11 +252,12 @@ class Request:
     )
     constraint: Named = option(f"{usage(CONSTRAINTS)}.", str, group=MODEL, default=NONE)
     increasing: Sequence[str] = option(
-        "COL: the score never falls with this column of a table; may be repeated.",
+        "COL: a column of a table with which the predicted number, or the probability of the last "
+        "label, never falls; may be repeated.",
         list[str], group=MODEL, default=(),
     )  # fmt: skip
     decreasing: Sequence[str] = option(
-        "COL: the score never rises with this column of a table; may be repeated.",
+        "COL: a column of a table with which it never rises; may be repeated.",
         list[str], group=MODEL, default=(),
     )  # fmt: skip
     algorithm: str = option(methods_text(), str, group=METHOD, default="noisy-gradient")
