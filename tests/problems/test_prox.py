@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from sklearn.isotonic import isotonic_regression
 
 from taciturn.errors import InputError
 from taciturn.problems import (
@@ -14,19 +15,23 @@ from taciturn.problems import (
     L2,
     Ball,
     Box,
+    Direction,
     ElasticNet,
     Logistic,
+    Monotone,
     NoRegulariser,
     Problem,
     Simplex,
     WholeSpace,
+    isotonic,
     soft_threshold,
 )
 
 SIZE = 6
 BOUNDS = (np.array([-1.0, 0.2, -2.0, 0.0, -0.5, -1.0]), np.array([1.0, 0.9, -0.3, 0.0, 2.0, 0.7]))
 REGULARISERS = [NoRegulariser(), L1(0.7), L2(1.3), ElasticNet(l1=0.4, l2=0.9)]
-SETS = [WholeSpace(), Box(-0.5, 0.8), Box(*BOUNDS), Ball(1.2), Simplex(1.5)]
+MONOTONE = Monotone((Direction(1, 0), Direction(-1, 5, (2, 3, 4))))  # entry 1 is free
+SETS = [WholeSpace(), Box(-0.5, 0.8), Box(*BOUNDS), Ball(1.2), Simplex(1.5), MONOTONE]
 PAIRS = list(itertools.product(REGULARISERS, SETS))
 
 
@@ -46,6 +51,12 @@ def vertices_and_more(constraint, random, count=300):
             corners = np.eye(SIZE)[random.integers(0, SIZE, count // 2)]
             inner = random.dirichlet(np.full(SIZE, 0.5), count - count // 2)
             return constraint.total * np.concatenate([corners, inner])
+        case Monotone():
+            wild[:, 0], wild[:, 5] = abs(wild[:, 0]), -abs(wild[:, 5])
+            wild[:, 2:5] = -np.sort(-wild[:, 2:5])
+            wild[: count // 2, 3] = wild[: count // 2, 2]
+            wild[count // 4 :, 0] = wild[count // 4 :, 5] = 0
+            return wild
     raise AssertionError(constraint)
 
 
@@ -194,3 +205,18 @@ def test_a_point_outside_is_not_contained():
 def test_impossible_sets_and_weights_are_refused(build):
     with pytest.raises(InputError):
         build()
+
+
+def test_an_isotonic_regression_is_that_of_scikit_learn_and_in_order_as_computed():
+    random = np.random.default_rng(3)
+    for size in (1, 2, 10, 57):
+        for dtype in (np.float32, np.float64):
+            y = (random.normal(size=size) + np.linspace(-1, 1, size)).astype(dtype)
+            found = np.asarray(isotonic(jnp.asarray(y)))
+            assert (np.diff(found) >= 0).all()
+            np.testing.assert_allclose(found, isotonic_regression(y), atol=1e-5)
+
+
+def test_two_directions_of_one_column_are_refused():
+    with pytest.raises(InputError, match="two directions"):
+        Monotone((Direction(1, 0), Direction(-1, 0)))

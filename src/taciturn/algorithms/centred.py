@@ -166,7 +166,8 @@ def check_centre(one_public: bool, plain: bool, rounds: int) -> None:
     """Raise `InputError` unless a centre can be learned.
 
     `one_public`: whether all agents share one public value, as on a star or tree. `plain`: whether
-    the weights have no structure.
+    the weights have no structure, and the model need not be monotone in a column: rows around a
+    centre are divided by their distance to it.
     """
     if not one_public:
         raise InputError(
@@ -174,7 +175,10 @@ def check_centre(one_public: bool, plain: bool, rounds: int) -> None:
             "different centres cannot be averaged; leave the centre out"
         )
     if not plain:
-        raise InputError("a structure is about the columns themselves; leave the centre out")
+        raise InputError(
+            "a structure, or a direction in a column, is about the columns themselves; "
+            "leave the centre out"
+        )
     if rounds < 2:
         raise InputError(
             "the first round learns the centre; ask for 2 rounds or more, or leave the centre out"

@@ -97,7 +97,7 @@ def all_options() -> dict[str, Option]:
 
 _AS_GIVEN = (
     "epsilon", "rounds", "clip", "features", "evaluate", "relation", "split_seed",
-    "rows_per_person", "agents_per_person",
+    "rows_per_person", "agents_per_person", "increasing", "decreasing",
 )  # fmt: skip
 
 

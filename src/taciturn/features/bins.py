@@ -71,13 +71,17 @@ class _Expanded(FeatureMap):
         return math.sqrt(self.inputs.record_norm**2 + len(self.inputs.numbers))
 
     @override
+    def block_of(self, number: int) -> range:
+        first = len(self.inputs.names) + self.parts * self.inputs.numbers.index(number)
+        return range(first, first + self.parts)
+
+    @override
     def apply(self, rows: Float[HostArray, "N D"]) -> Float[HostArray, "N K"]:
-        columns = len(self.inputs.names)
         found = np.zeros((len(rows), self.columns))
-        found[:, :columns] = rows
-        for place, number in enumerate(self.inputs.numbers):
-            first = columns + self.parts * place
-            found[:, first : first + self.parts] = self._block(rows[:, number])
+        found[:, : len(self.inputs.names)] = rows
+        for number in self.inputs.numbers:
+            block = self.block_of(number)
+            found[:, block.start : block.stop] = self._block(rows[:, number])
         return found
 
     @abstractmethod

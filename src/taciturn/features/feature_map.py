@@ -86,6 +86,17 @@ class FeatureMap(ABC):
     def record_norm(self) -> float:
         """A bound on the Euclidean norm of a row of features."""
 
+    def block_of(self, number: int) -> range:
+        """Return the features of the number in column `number`, in its order, in a monotone model.
+
+        They are such that a score rises with the number if their weights do, and that of the column
+        is at least 0. Raises `InputError` if the map has no such features.
+        """
+        raise InputError(
+            f"a score in {type(self).__name__} features cannot be monotone in column {number}; use "
+            "hats, bins, or the columns themselves"
+        )
+
     @abstractmethod
     def apply(self, rows: Float[HostArray, "N D"]) -> Float[HostArray, "N K"]:
         """Return the features of records, in single precision or better."""

@@ -42,7 +42,17 @@ from taciturn.problems.operators import (
 from taciturn.problems.partition import contiguous_partition, dirichlet_partition, partition_by
 from taciturn.problems.problem import Problem, facts_from, public_facts
 from taciturn.problems.regularisers import L1, L2, ElasticNet, NoRegulariser, Regulariser
-from taciturn.problems.sets import Ball, Box, ConvexSet, Simplex, WholeSpace, soft_threshold
+from taciturn.problems.sets import (
+    Ball,
+    Box,
+    ConvexSet,
+    Direction,
+    Monotone,
+    Simplex,
+    WholeSpace,
+    isotonic,
+    soft_threshold,
+)
 from taciturn.problems.solve import Solution, minimise
 from taciturn.problems.structured import (
     ComposedL1,
@@ -56,12 +66,13 @@ from taciturn.problems.structured import (
 __all__ = [
     "CONSTRAINTS", "L1", "L2", "LOSSES", "NONE", "REGULARISERS", "Ball", "BoundedMultinomial",
     "Box", "CappedExponential", "ClassWeighted", "ClippedLoss", "ComposedL1", "ConvexSet",
-    "ElasticNet", "HuberHinge", "Identity", "Logistic", "Loss", "MarginLoss", "MultinomialLogistic",
-    "Name", "Named", "NoRegulariser", "Operator", "Problem", "RegressionLoss", "Regulariser",
-    "Simplex", "Solution", "Sparse", "Squared", "Structured", "WholeSpace", "chain",
-    "clip_coefficient", "constraint_named", "contiguous_partition", "default_clip", "default_loss",
-    "differences", "dirichlet_partition", "facts_from", "fused_lasso", "generalised_lasso",
-    "is_second", "laplacian_smooth", "lasso", "likelihood", "loss_named", "minimise",
-    "partition_by", "public_facts", "register", "regulariser_named", "smoothed_share",
-    "soft_threshold", "sparse_rows", "structured_from", "usage", "weighted",
+    "Direction", "ElasticNet", "HuberHinge", "Identity", "Logistic", "Loss", "MarginLoss",
+    "Monotone", "MultinomialLogistic", "Name", "Named", "NoRegulariser", "Operator", "Problem",
+    "RegressionLoss", "Regulariser", "Simplex", "Solution", "Sparse", "Squared", "Structured",
+    "WholeSpace", "chain", "clip_coefficient", "constraint_named", "contiguous_partition",
+    "default_clip", "default_loss", "differences", "dirichlet_partition", "facts_from",
+    "fused_lasso", "generalised_lasso", "is_second", "isotonic", "laplacian_smooth", "lasso",
+    "likelihood", "loss_named", "minimise", "partition_by", "public_facts", "register",
+    "regulariser_named", "smoothed_share", "soft_threshold", "sparse_rows", "structured_from",
+    "usage", "weighted",
 ]  # fmt: skip

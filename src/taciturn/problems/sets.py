@@ -9,9 +9,10 @@ import abc
 from typing import ClassVar, final
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Bool
+from jaxtyping import Bool, Float
 from typing_extensions import override
 
 from taciturn import checks
@@ -158,3 +159,76 @@ class Simplex(ConvexSet):
     def contains(self, x: Model, tol: float) -> Bool[Array, ""]:
         """Return whether x >= -tol and |sum x - total| <= tol."""
         return jnp.all(x >= -tol) & (jnp.abs(jnp.sum(x) - self.total) <= tol)
+
+
+@final
+class Direction(eqx.Module):
+    """That a score rises with a number (`sign` 1) or falls with it (-1).
+
+    `column` is the coordinate of the number itself, and `block` those of its features in the order
+    of the number, if a feature map has any.
+    """
+
+    sign: int = eqx.field(static=True)
+    column: int = eqx.field(static=True)
+    block: tuple[int, ...] = eqx.field(static=True, default=())
+
+
+@final
+class Monotone(ConvexSet):
+    """{x : s x_c >= 0, and s x_b does not fall along the block, for every direction (s, c, block)}.
+
+    Let a score contain a t + sum_k h_k phi_k(t) of a number t, phi the bins or hats of its range in
+    order. If a >= 0 and h_1 <= ... <= h_N, it does not fall with t. Every score of that form which
+    does not fall is in the set: with bins a and the jumps h_(k+1) - h_k must be at least 0; with
+    hats the same function has a = 0, and its values at the nodes as h.
+    """
+
+    directions: tuple[Direction, ...]
+
+    def __check_init__(self) -> None:
+        places = [k for one in self.directions for k in (one.column, *one.block)]
+        if len(set(places)) < len(places) or any(abs(one.sign) != 1 for one in self.directions):
+            raise InputError("a column has two directions, or one that is neither 1 nor -1")
+
+    def project(self, x: Model) -> Model:
+        """Return max(s x_c, 0) s for the columns and isotonic regressions for the blocks.
+
+        The set is a product, so that each part is projected alone.
+        """
+        for one in self.directions:
+            sign, column, block = one.sign, one.column, one.block
+            x = x.at[column].set(sign * jnp.maximum(sign * x[column], 0))
+            if block:
+                places = jnp.asarray(block)
+                x = x.at[places].set(sign * isotonic(sign * x[places]))
+        return x
+
+    def prox_l1(self, v: Model, threshold: Scalar) -> Model:
+        """Return the soft threshold of the projection of v.
+
+        On a run of equal entries of an isotonic regression the l1 norm replaces their mean by its
+        soft threshold, which keeps the order of the means, and so the runs.
+        """
+        return soft_threshold(self.project(v), threshold)
+
+    def contains(self, x: Model, tol: float) -> Bool[Array, ""]:
+        """Return whether every inequality holds up to tol."""
+        steps = [
+            one.sign * jnp.append(x[one.column], jnp.diff(x[jnp.asarray(one.block, int)]))
+            for one in self.directions
+        ]
+        return jnp.all(jnp.concatenate([jnp.zeros(1), *steps]) >= -tol)
+
+
+def isotonic(y: Float[Array, "N"]) -> Float[Array, "N"]:
+    """Return argmin |z - y|_2 over z_1 <= ... <= z_N: z_k = max_{i<=k} min_{j>=k} mean(y_i..y_j).
+
+    The formula is exact in order: as computed, too, no entry is below the one before it (Robertson,
+    Wright and Dykstra 1988, theorem 1.4.4).
+    """
+    first, last = jnp.arange(y.size)[:, None], jnp.arange(y.size)[None, :]
+    sums = jnp.append(jnp.zeros(1, y.dtype), jnp.cumsum(y))
+    means = (sums[last + 1] - sums[first]) / jnp.maximum(last - first + 1, 1).astype(y.dtype)
+    least = jax.lax.cummin(jnp.where(last >= first, means, jnp.inf), axis=1, reverse=True)
+    return jnp.max(jnp.where(last >= first, least, -jnp.inf), axis=0)

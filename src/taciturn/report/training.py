@@ -175,7 +175,7 @@ def settings(proposal: Proposal, plan: Plan, certificate: Certificate) -> list[t
         ("features", proposal.data.features),
         ("rows", centre_text(proposal, plan)),
         ("regulariser", regulariser),
-        ("constraint", str(proposal.constraint)),
+        ("constraint", proposal.data.constraint_text(proposal.constraint)),
         ("agents", f"{len(counts)}, with {spread(counts)} {places}{each}"),
         ("rounds", str(plan.rounds)),
         ("model coordinates", str(plan.spec.dimension)),

@@ -14,13 +14,14 @@ from taciturn.documents import Part
 from taciturn.errors import InputError
 from taciturn.features import COLUMNS, FeatureMap, Inputs, feature_map_named
 from taciturn.kernel.records import held_out_counts, held_out_share
-from taciturn.problems import Loss, Name, Named
+from taciturn.problems import ConvexSet, Direction, Loss, Monotone, Name, Named
 from taciturn.tables import Bounds, Categories, Form, Numeric
 from taciturn.tables.columns import Scale
 from taciturn.training.parts import Count
 from taciturn.typing import Interval, Task
 
 MOST_COORDINATES, MOST_NORM = 10**7, 1e15
+MONOTONE = "monotone"
 # tolerance for sums of shares such as 1/3 written with a few digits
 _ROUNDING = 0.01
 
@@ -227,6 +228,60 @@ class DataFacts(Part):
     def loss(self, named: Named) -> Loss:
         """Return the loss of that name; `InputError` unless it suits the targets."""
         return problems.loss_named(named.name, named.numbers, self.task, self.classes)
+
+    def monotone(self, rising: Sequence[str], falling: Sequence[str]) -> Named:
+        """Return the name of the set of models whose score rises or falls with these columns.
+
+        Its numbers are 1 + the column's place among `inputs`, negative where the score falls.
+        """
+        inputs, found = self.inputs, []
+        places = {inputs.names[place]: place for place in inputs.numbers}
+        for sign, names in ((1.0, rising), (-1.0, falling)):
+            for name in names:
+                if name not in places:
+                    raise InputError(
+                        f"a model cannot be increasing or decreasing in {name[:100]!r}; name a "
+                        "column of a table whose numbers are mapped to [-1, 1] without bins, "
+                        f"centre or weight: {', '.join(places) or 'there is none here'}"
+                    )
+                found.append(sign * (1 + places[name]))
+        if len({abs(number) for number in found}) < len(found):
+            raise InputError("a column is named twice as increasing or decreasing; name it once")
+        return Named(name=MONOTONE, numbers=tuple(found))
+
+    def constraint(self, named: Named) -> ConvexSet:
+        """Return the set of that name; `InputError` unless it suits the columns."""
+        if named.name != MONOTONE:
+            return problems.constraint_named(named.name, named.numbers)
+        if self.table is None or self.task == "multiclass":
+            raise InputError(
+                "a model is increasing or decreasing in columns of a table with bounds, for two "
+                "classes or a number; leave these options out"
+            )
+        inputs, features = self.inputs, self.feature_map
+        known, numbers = {1.0 + place for place in inputs.numbers}, named.numbers
+        sizes = {abs(number) for number in numbers}
+        if not numbers or len(sizes) < len(numbers) or not sizes <= known:
+            raise InputError(
+                f"{MONOTONE} has {len(numbers)} numbers that do not name different columns of "
+                "numbers; give --increasing COL or --decreasing COL"
+            )
+        places = [(1 if number > 0 else -1, int(abs(number)) - 1) for number in numbers]
+        blocks = [() if features is None else tuple(features.block_of(k)) for _, k in places]
+        return Monotone(
+            tuple(Direction(*each, block) for each, block in zip(places, blocks, strict=True))
+        )
+
+    def constraint_text(self, named: Named) -> str:
+        """Return a constraint as people read it: "yes: increasing in age, decreasing in dose"."""
+        if named.name != MONOTONE:
+            return str(named)
+        names, labels = self.inputs.names, labels_of(self)
+        ways = ", ".join(
+            f"{'increasing' if number > 0 else 'decreasing'} in {names[int(abs(number)) - 1]}"
+            for number in named.numbers
+        )
+        return ways if labels is None else f"{labels[-1]}: {ways}"
 
 
 def feature_conditions(features: str | None) -> tuple[str, ...]:

@@ -20,6 +20,7 @@ from taciturn.kernel.questions import BINS, ClippedErrors, Tally, around
 from taciturn.kernel.records import Spec, check_at_one_agent
 from taciturn.problems import ClippedLoss, Named, facts_from, weighted
 from taciturn.training.facts import (
+    MONOTONE,
     WEIGHTS_ARE_PUBLIC,
     DataFacts,
     Evaluation,
@@ -98,7 +99,8 @@ class Proposal(Document):
             self.network.network(len(self.counts))
         if self.centre:
             one_public = self.network is None or self.network.kind == "tree"
-            algorithms.check_centre(one_public, self.structure is None, self.rounds)
+            plain = self.structure is None and self.constraint.name != MONOTONE
+            algorithms.check_centre(one_public, plain, self.rounds)
         if self.asks and self.data.table is not None and self.data.table.leave_out:
             raise InputError(
                 "the evaluation counts the records that are held out, and rows without a target "
@@ -191,7 +193,7 @@ class Proposal(Document):
         plain = problems.Problem(
             loss,
             problems.regulariser_named(regulariser.name, regulariser.numbers),
-            problems.constraint_named(constraint.name, constraint.numbers),
+            self.data.constraint(constraint),
         )
         if self.structure is None:
             return plain
@@ -306,7 +308,15 @@ class Proposal(Document):
             *(() if self.structure is None else self.structure.conditions),
             *(() if self.class_weights is None else (WEIGHTS_ARE_PUBLIC,)),
             *feature_conditions(self.data.features),
+            *self._directions,
         )
+
+    @property
+    def _directions(self) -> tuple[str, ...]:
+        if self.constraint.name != MONOTONE:
+            return ()
+        text = self.data.constraint_text(self.constraint)
+        return (f"the directions ({text}) were chosen before anybody looked at the records",)
 
     @property
     def conditional(self) -> bool:

@@ -22,7 +22,7 @@ from taciturn.kernel.privacy import Observer, Sum
 from taciturn.kernel.records import check_at_one_agent, held_out_counts, held_out_share
 from taciturn.names import observer_named, relation_named
 from taciturn.problems import CONSTRAINTS, LOSSES, NONE, REGULARISERS, Loss, Named, usage, weighted
-from taciturn.training.facts import DataFacts, Evaluation, labels_of, weights_by_label
+from taciturn.training.facts import MONOTONE, DataFacts, Evaluation, labels_of, weights_by_label
 from taciturn.training.parts import (
     Budget,
     Connection,
@@ -251,6 +251,15 @@ class Request:
         f"{usage(REGULARISERS)}.", str, group=MODEL, default=DEFAULT_REGULARISER
     )
     constraint: Named = option(f"{usage(CONSTRAINTS)}.", str, group=MODEL, default=NONE)
+    increasing: Sequence[str] = option(
+        "COL: a column of a table with which the predicted number, or the probability of the last "
+        "label, never falls; may be repeated.",
+        list[str], group=MODEL, default=(),
+    )  # fmt: skip
+    decreasing: Sequence[str] = option(
+        "COL: a column of a table with which it never rises; may be repeated.",
+        list[str], group=MODEL, default=(),
+    )  # fmt: skip
     algorithm: str = option(methods_text(), str, group=METHOD, default="noisy-gradient")
     split_seed: int = option(
         "Seed of the train/test split of published data and, with --seed, of the division.",
@@ -309,6 +318,17 @@ class Request:
     def facts_with_features(self, data: DataFacts) -> DataFacts:
         """Return the facts with the requested feature map, if one is requested."""
         return data if self.features is None else data.with_features(self.features)
+
+    def constraint_for(self, data: DataFacts) -> Named:
+        """Return the constraint: the given one, or that of the columns with a direction."""
+        if not (self.increasing or self.decreasing):
+            return self.constraint
+        if self.constraint != NONE:
+            raise InputError(
+                "a constraint is given, and columns in which the model is increasing or "
+                "decreasing; leave one out"
+            )
+        return data.monotone(self.increasing, self.decreasing)
 
     def clip_for(self, loss: Loss) -> float:
         """Return the public bound on the coefficient of a record.
@@ -440,7 +460,7 @@ def propose(
         class_weights=weights,
         clip=request.clip_for(weighted(data.loss(loss), weights)),
         regulariser=request.regulariser if structure is None else NONE,
-        constraint=request.constraint,
+        constraint=request.constraint_for(data),
         structure=structure,
         method=MethodChoice(name=request.algorithm, options={}),
         budget=request.budget,
@@ -467,9 +487,11 @@ def propose(
 def _of_columns(proposal: Proposal) -> bool:
     """Whether regulariser, constraint or structure refer to the columns, or the target is a number.
 
-    What suits classes, hats and a centre, does not suit numbers.
+    What suits classes, hats and a centre, does not suit numbers. Hats suit a model that is monotone
+    in columns.
     """
-    plain = proposal.regulariser in (NONE, DEFAULT_REGULARISER) and proposal.constraint == NONE
+    plain = proposal.regulariser in (NONE, DEFAULT_REGULARISER)
+    plain &= proposal.constraint.name in (NONE.name, MONOTONE)
     return proposal.structure is not None or not plain or proposal.data.task == "regression"
 
 
@@ -519,7 +541,7 @@ def _around_a_centre_that_pays(
     A row around a centre has the same norm for every record.
     """
     without = proposed(replace(request, centre=False))
-    if _of_columns(without) or math.isinf(request.epsilon):
+    if _of_columns(without) or without.constraint != NONE or math.isinf(request.epsilon):
         return without
     try:
         centred = proposed(replace(request, centre=True))
