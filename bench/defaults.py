@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import math
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -146,15 +146,20 @@ def _fact(column: pd.Series) -> Numeric | Categories:
     return Numeric(unit * math.floor(low / unit), unit * math.ceil(high / unit))
 
 
-def main() -> None:
-    """Print the table as CSV."""
+def print_cells(head: str, cells: Callable[[int, Path | None], Iterator[Cell]]) -> None:
+    """Print comparisons as CSV, of the splits and the folder that the command line gives."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--splits", type=int, default=5)
     parser.add_argument("--tables", type=Path)
     given = parser.parse_args()
-    print(HEAD)
+    print(head)
     for cell in cells(given.splits, given.tables):
         print(cell.line(), flush=True)
+
+
+def main() -> None:
+    """Print the table as CSV."""
+    print_cells(HEAD, cells)
 
 
 if __name__ == "__main__":

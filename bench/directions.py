@@ -1,6 +1,6 @@
 """Models that are increasing or decreasing in some columns against free ones, paired by split.
 
-    python -m bench.directions --tables FOLDER [--splits N]
+    python -m bench.directions [--splits N] [--tables FOLDER]
 
 Clinical tables as in `bench.defaults`, and Adult as a table of ten agents. Directions were chosen
 from what the columns mean, before anything was computed. Prints CSV.
@@ -8,7 +8,6 @@ from what the columns mean, before anything was computed. Prints CSV.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +16,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from bench.defaults import Cell, clinical_tables, compared, split_table
+from bench.defaults import Cell, clinical_tables, compared, print_cells, split_table
 from taciturn.datasets import load
 from taciturn.training import Request
 
@@ -48,14 +47,16 @@ def adult() -> pd.DataFrame:
     return pd.DataFrame({**columns, "rich": np.where(dataset.targets > 0, "yes", "no")})
 
 
-def cells(splits: int, folder: Path) -> Iterator[Cell]:
+def cells(splits: int, folder: Path | None) -> Iterator[Cell]:
     """Return the comparisons, at delta 1e-6 and replace-one, one after the other."""
     for name, directions in DIRECTIONS.items():
         if name == "adult":
             frame = adult()
             tables = [split_table(frame, "rich", split) for split in range(splits)]
-        else:
+        elif folder is not None:
             tables = clinical_tables(folder, name, splits)
+        else:
+            continue
         for features in ("columns", "hats:10"):
             for epsilon in (0.1, 1.0, 5.0):
                 free = Request(epsilon=epsilon, delta=1e-6, features=features)
@@ -65,13 +66,7 @@ def cells(splits: int, folder: Path) -> Iterator[Cell]:
 
 def main() -> None:
     """Print the table as CSV."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--splits", type=int, default=5)
-    parser.add_argument("--tables", type=Path, required=True)
-    given = parser.parse_args()
-    print(HEAD)
-    for cell in cells(given.splits, given.tables):
-        print(cell.line(), flush=True)
+    print_cells(HEAD, cells)
 
 
 if __name__ == "__main__":

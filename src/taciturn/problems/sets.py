@@ -179,9 +179,9 @@ class Monotone(ConvexSet):
     """{x : s x_c >= 0, and s x_b does not fall along the block, for every direction (s, c, block)}.
 
     Let a score contain a t + sum_k h_k phi_k(t) of a number t, phi the bins or hats of its range in
-    order. If a >= 0 and h_1 <= ... <= h_N, it does not fall with t. Every score of that form which
-    does not fall is in the set: with bins a and the jumps h_(k+1) - h_k must be at least 0; with
-    hats the same function has a = 0, and its values at the nodes as h.
+    order. If a >= 0 and h_1 <= ... <= h_N, it does not fall with t. No function is lost: with bins
+    a and the jumps h_(k+1) - h_k of one that does not fall are at least 0 anyway; with hats it is
+    also that of a = 0, and of its values at the nodes as h.
     """
 
     directions: tuple[Direction, ...]
@@ -224,8 +224,8 @@ class Monotone(ConvexSet):
 def isotonic(y: Float[Array, "N"]) -> Float[Array, "N"]:
     """Return argmin |z - y|_2 over z_1 <= ... <= z_N: z_k = max_{i<=k} min_{j>=k} mean(y_i..y_j).
 
-    The formula is exact in order: as computed, too, no entry is below the one before it (Robertson,
-    Wright and Dykstra 1988, theorem 1.4.4).
+    That is the max-min formula of Robertson, Wright and Dykstra 1988, section 1.4. Every z_(k+1) is
+    a maximum over more, of minima over less, than z_k, so that no rounding breaks their order.
     """
     first, last = jnp.arange(y.size)[:, None], jnp.arange(y.size)[None, :]
     sums = jnp.append(jnp.zeros(1, y.dtype), jnp.cumsum(y))
