@@ -142,7 +142,7 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         and the most agents that hold rows of one. Public.
     algorithm, rounds, options
         The method, by its name in `taciturn.algorithms.METHODS` or a class of your own; its number
-        of rounds, and its further options by name.
+        of rounds, by default that of `taciturn train`; and its further options by name.
     loss
         A loss that replaces the default: a name in `taciturn.problems.LOSSES` with its numbers,
         as in "hinge:0.5", or a class of your own.
@@ -218,7 +218,7 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
     rows_per_person: int | None = None
     agents_per_person: int = 1
     algorithm: str | type[Algorithm] = default_of("algorithm")
-    rounds: int = 200
+    rounds: int | None = None
     loss: str | type[Loss] | None = None
     sampling_rate: float | None = None
     batches: str | None = None
