@@ -423,30 +423,30 @@ def _is_right(envelope: Envelope, names: Mapping[int, str], rounds: int) -> bool
     except InputError:
         return False
 
-    def texts(*fields: str) -> bool:
-        return all(isinstance(get(field), str) for field in fields)
-
-    def hexadecimal(pattern: re.Pattern[str], *values: Any) -> bool:
-        return all(isinstance(one, str) and pattern.fullmatch(one) for one in values)
-
-    def envelopes(given: Any) -> bool:  # those missing are named where they are read
-        few = isinstance(given, list) and len(given) < len(names)
-        return few and hexadecimal(_HEX, *given)
-
-    line = texts("line") and get("started", True) in (True, False)
+    line = isinstance(get("line"), str) and get("started", True) in (True, False)
     sender = is_whole(get("sender"), 0, COORDINATOR) and get("sender") in names
     return {
-        Kind.ACCEPTANCE: texts("digest", "taciturn") and hexadecimal(_DIGEST, get("mask", _NONE)),
-        Kind.START: envelopes(get("acceptances")),
+        Kind.ACCEPTANCE: isinstance(get("digest"), str)
+        and isinstance(get("taciturn"), str)
+        and _hexadecimal(_DIGEST, get("mask", _NONE)),
+        Kind.START: _envelopes(get("acceptances"), len(names)),
         Kind.RESEND_REQUEST: is_whole(get("kind"), 0, 255)
         and (
             get("kind") == Kind.HEADS
             or (get("kind") in _RESENDABLE and sender and is_whole(get("round"), 0, rounds))
         ),
-        Kind.HEADS: envelopes(get("heads")),
+        Kind.HEADS: _envelopes(get("heads"), len(names)),
         Kind.REFUSAL: line,
         Kind.DONE: get("ending") in ("finished", "abandoned"),
-        Kind.END: line and hexadecimal(_HEX, get("public", "")),
+        Kind.END: line and _hexadecimal(_HEX, get("public", "")),
         Kind.LEDGER_ENTRIES: True,
         Kind.PROGRESS: not envelope.values,
     }[kind]
+
+
+def _hexadecimal(pattern: re.Pattern[str], *values: Any) -> bool:
+    return all(isinstance(one, str) and pattern.fullmatch(one) for one in values)
+
+
+def _envelopes(given: Any, parties: int) -> bool:  # those missing are named where they are read
+    return isinstance(given, list) and len(given) < parties and _hexadecimal(_HEX, *given)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -202,16 +203,15 @@ class RunParty(Party):
             return []
         if envelope.sender == self._exchange.agent:  # a hub may send a party its messages back
             return []
-
-        def work() -> list[Packet]:
-            env.check_control(envelope, self._opener.names, self._exchange.plan.rounds)
-            return self._dispatch(packet.subject, envelope)
-
-        return self._guarded(work)
+        return self._guarded(partial(self._handle, packet.subject, envelope))
 
     @override
     def close(self) -> None:
         self._journal.close()
+
+    def _handle(self, subject: str, envelope: Envelope) -> list[Packet]:
+        env.check_control(envelope, self._opener.names, self._exchange.plan.rounds)
+        return self._dispatch(subject, envelope)
 
     @abstractmethod
     def _resume(self) -> list[Packet]:
