@@ -46,8 +46,9 @@ from taciturn.algorithms.methods import (
     rounds_by_default,
     settled,
 )
+from taciturn.algorithms.newton import NEWTON, Asked, Newton
 from taciturn.algorithms.noisy_gradient import NoisyGradient
-from taciturn.algorithms.one_question import EvaluateModel, OneQuestion
+from taciturn.algorithms.one_question import EvaluateModel, OneQuestion, unpacked
 from taciturn.algorithms.relay import RECAL, NoisedRelay, Walkman
 from taciturn.algorithms.splitting import (
     SADMM,
@@ -67,7 +68,7 @@ __all__ = [
     "Algorithm", "AnswerMessages", "Centred", "Composition", "ConsensusADMM", "DualMessage",
     "EvaluateModel", "Exchanged", "GossipAlgorithm", "GossipState", "LinearisedADMM",
     "LinearisedGossipADMM", "Method", "Noise", "NoisedGossip", "NoisedRelay", "NoisyGradient",
-    "OneQuestion", "Option", "PublicSettings", "RateWarning", "RelayAlgorithm", "RenyiADMM",
+    "NEWTON", "Asked", "Newton", "OneQuestion", "unpacked",  "Option", "PublicSettings", "RateWarning", "RelayAlgorithm", "RenyiADMM",
     "ServerMethod", "Setting", "Settings", "SplittingADMM", "StarAlgorithm", "Turn", "Value",
     "Walkman", "add_centre", "at_agents", "averaging", "batch_variance", "centre_multiplier",
     "check_centre", "check_options", "method_named", "noise_of_gradients", "noise_share",

@@ -21,6 +21,7 @@ from taciturn.algorithms.admm import ADMM, DPADMM, at_agents, steady_rho
 from taciturn.algorithms.algorithm import Algorithm, GossipAlgorithm, Noise, RelayAlgorithm
 from taciturn.algorithms.gossip import EXTRA, NIDS, LinearisedGossipADMM
 from taciturn.algorithms.linearised_admm import LinearisedADMM
+from taciturn.algorithms.newton import COVARIANCES, NEWTON, newton
 from taciturn.algorithms.noisy_gradient import ROUNDS, NoisyGradient, rounds_to_horizon
 from taciturn.algorithms.one_question import OneQuestion
 from taciturn.algorithms.relay import RECAL, Walkman
@@ -54,6 +55,7 @@ Value = float | int | str
 T = TypeVar("T")
 LEAST, MOST = 1e-30, 1e30
 TARGET_BOUND = 1.0  # targets are mapped to [-1, 1]
+LARGEST_SLOPE = 1e6  # of a record in `newton`, where nothing else bounds it
 RESIDUAL_BOUND = 0.25  # of residuals, an eighth of the target's range
 
 
@@ -204,6 +206,15 @@ STEP_RULE = Option(
     "accelerated",
     _one_of("accelerated", "public", "published"),
     "accelerated: with momentum; public: without; published: as printed.",
+)
+
+
+COVARIANCE = Option(
+    "covariance",
+    str,
+    lambda setting: "dispersion" if isinstance(setting.problem.loss, Squared) else "model",
+    _one_of(*COVARIANCES),
+    "What standard errors rest on: model, dispersion or robust.",
 )
 
 
@@ -378,6 +389,14 @@ def _vradmm(setting: Setting) -> Composition:
     return Composition(algorithm, questions)
 
 
+def _newton(setting: Setting) -> Composition:
+    """Return Newton's method with the question of each round."""
+    clip = min(setting.clip, setting.problem.loss.lipschitz, LARGEST_SLOPE)
+    covariance = str(setting.options["covariance"])
+    algorithm = newton(setting.problem, setting.facts, clip, setting.rounds, covariance)
+    return Composition(algorithm, algorithm.asks)
+
+
 _SAMPLED = (SAMPLING_RATE, BATCH_SIZES)
 _STRUCTURED: dict[str, Any] = {
     "options": (*_SAMPLED, SMOOTHING, STEP_RULE),
@@ -426,6 +445,12 @@ _METHODS: dict[str, Method] = {
         summary="X'X and X'y, asked once (squared loss)",
         rounds=1,
         minimises=True,
+    ),
+    NEWTON: Method(
+        build=_newton,
+        summary="few Newton steps on noised second derivatives",
+        options=(COVARIANCE,),
+        rounds=6,
     ),
     "sadmm": Method(
         build=_sadmm,

@@ -32,6 +32,7 @@ from taciturn.report.results import (
 from taciturn.report.save import (
     FIRST_CERTIFICATE,
     ORACLE,
+    certificate_of,
     check_out,
     numbered,
     save,
@@ -52,7 +53,7 @@ from taciturn.report.training import (
 __all__ = [
     "BLUE", "CERTIFIED", "FIRST_CERTIFICATE", "GREY", "INK", "NOT_PROTECTED", "ORACLE", "ORANGE",
     "STYLE", "UNPROTECTED", "Details", "Drawing", "Items", "Note", "Page", "Section", "Table",
-    "account_section", "certificate_file", "certificate_section", "charged_line", "charged_values",
+    "account_section", "certificate_file", "certificate_of", "certificate_section", "charged_line", "charged_values",
     "check_out", "counted", "drawing", "error_name", "inline_svg", "json_text", "label_axes",
     "numbered", "plan_values", "promise", "results", "run_page", "save", "save_released",
     "score_sections", "settings_section", "spread", "stamps", "strict", "write_folder",

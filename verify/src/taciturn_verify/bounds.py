@@ -22,6 +22,10 @@ def bound_sensitivity(leg: Fields, answer: Fields, terms: Fields, m: int) -> flo
             far, near = 2 * row * target, math.sqrt(2) * (row**2 + target**2 / 2)
             moved = near if target <= math.sqrt(2) * row else far
             found = norm * (row * math.hypot(row, target) if zero_out else moved) * (k / m)
+        case "derivatives":
+            first, bent = question.coefficient * question.row, question.weight * question.row**2
+            pair = (first, bent) if zero_out else (2 * first, math.sqrt(2) * bent)
+            found = norm * math.hypot(*pair, question.squares) * (k / question.divisor)
         case "tally" | "errors":
             rows, unit, s = question.rows_per_person, terms.unit, getattr(question, "offsets", 0)
             fits = not rows or unit != "person" or rows == terms.rows_per_person

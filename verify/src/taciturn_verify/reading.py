@@ -81,6 +81,9 @@ PLAIN = ("relation replace_one", "relation zero_out", "unit record", "unit agent
 OBJECTS |= dict.fromkeys(PLAIN, "")  # without further fields
 OBJECTS |= dict.fromkeys(("relation bounded_change", "relation target_change"), "beta:number")
 OBJECTS |= dict.fromkeys(("kind moments", "kind target sums"), "row:number target:number")
+OBJECTS["kind derivatives"] = (
+    "coefficient:number row:number weight:number divisor:positive squares?:number"
+)
 OBJECTS |= {"kind errors": (n := "rows_per_person?:count"), "kind tally": f"{n} offsets?:share"}
 
 
