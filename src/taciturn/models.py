@@ -400,8 +400,8 @@ def effects(model: Model) -> tuple[tuple[Effect, ...], ...]:
 
     The reference row has every number at the middle of its range on its scale, and every category
     at its first value. Changes are in log-odds where scores are log-odds, for a regression in the
-    units of the target, or in the logarithm of its mean. Where rows are taken around a centre a column's effect depends on the
-    other cells, and this is the one at the reference.
+    units of the target, or in the logarithm of its mean. Where rows are taken around a centre a
+    column's effect depends on the other cells, and this is the one at the reference.
     """
     bounds = model.bounds
     if bounds is None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
@@ -105,7 +104,8 @@ class Newton(AnswerMessages):
     def scales(self, first: float) -> Float[HostArray, "T"]:
         """Return the standard deviation of the noise of every round, given that of the first."""
         relative = np.array([one.relative_multiplier for one in self.asks])
-        return first * relative / relative[0]
+        found: HostArray = first * relative / relative[0]
+        return found
 
     @override
     def start(self, template: Vector) -> Float[Array, "S"]:
@@ -143,9 +143,10 @@ class Newton(AnswerMessages):
 def newton(problem: Problem, spec: Spec, clip: float, rounds: int, covariance: str) -> Newton:
     r"""Return the method with its questions, one for each round.
 
-    With C = `clip` and R the record norm, a term moves an answer by the root of 4 (C R)^2 + 2 (W R^2)^2
-    (`taciturn.kernel.questions.bounds.derivatives`), W = s L. W = C / R sqrt(2 (1 - a) / a) gives
-    gradients the share a = 3/4. `covariance` says what the covariance of the gradients is known by:
+    With C = `clip`, R the record norm and W = s L, a term moves an answer by the root of
+    4 (C R)^2 + 2 (W R^2)^2 (`taciturn.kernel.questions.bounds.derivatives`); with
+    W = C / R sqrt(2 (1 - a) / a) gradients have the share a = 3/4 of its square. `covariance` says
+    by what the covariance of the gradients is known:
 
     - "model": It is the second derivative, as for a likelihood.
     - "dispersion": It is that times the mean squared coefficient, which is asked for too, with the

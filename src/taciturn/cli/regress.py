@@ -122,9 +122,7 @@ def _prepared(
     )
     assert counted.facts.table is not None
     bounds = counted.facts.table.bounds
-    request = regression.regression_request(
-        options.request, bounds, formula, chosen, robust=robust
-    )
+    request = regression.regression_request(options.request, bounds, formula, chosen, robust=robust)
     proposal = training.proposal_for(counted, request, options.structure)
     training.check_data(counted, proposal)
     return counted, proposal

@@ -17,8 +17,9 @@ from taciturn.features.fourier import Fourier
 from taciturn.features.scattering import Scattering
 
 __all__ = [
-    "ALL", "COLUMNS", "CONSTANT", "FEATURES", "FORMULA", "HATS", "CentredRows", "FeatureMap", "Formula",
-    "Inputs", "LazyRows", "Variable", "applied", "feature_map_named", "set_bins", "usage",
+    "ALL", "COLUMNS", "CONSTANT", "FEATURES", "FORMULA", "HATS", "CentredRows", "FeatureMap",
+    "Formula", "Inputs", "LazyRows", "Variable", "applied", "feature_map_named", "set_bins",
+    "usage",
 ]  # fmt: skip
 
 FORMULA = "formula:"  # followed by the right side of a formula

@@ -22,7 +22,7 @@ ALL = "."  # every column, without products
 
 
 class Factor(NamedTuple):
-    """A column in a term; `reference`: the value that C(column, Treatment(value)) names, or None."""
+    """A column in a term; `reference` is the value named in C(column, Treatment(value)), if any."""
 
     column: str
     reference: str | None
@@ -55,7 +55,7 @@ class Formula(FeatureMap):
     text: str
 
     def __post_init__(self) -> None:
-        self.terms  # noqa: B018 - checked
+        self.products  # noqa: B018 - checked
 
     @cached_property
     def terms(self) -> tuple[tuple[Factor, ...], ...]:
@@ -103,6 +103,8 @@ class Formula(FeatureMap):
             for chosen in itertools.product(*(_of(factor, known) for factor in term))
         ]
         constant = self.inputs.constant
+        if constant is None:
+            raise InputError("these records have no constant column, which a formula needs")
         return (*found, Product(self.inputs.names[constant], (constant,)))
 
     @property
@@ -212,7 +214,7 @@ def _factor(text: str, kind: str) -> Factor | None:
             raise InputError(
                 f"the formula has the function {name}; only C(column) and C(column, "
                 'Treatment("value")) are known, since others may read the data: make the column '
-                "beforehand, from public constants, or give it scale = \"log\" in the bounds file"
+                'beforehand, from public constants, or give it scale = "log" in the bounds file'
             )
     raise InputError(
         f"the formula has {text[:100]!r}; write columns, C(column), and their products a:b and a*b"

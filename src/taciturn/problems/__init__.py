@@ -67,14 +67,14 @@ from taciturn.problems.structured import (
 
 __all__ = [
     "CONSTRAINTS", "L1", "L2", "LOSSES", "NONE", "REGULARISERS", "Ball", "BoundedMultinomial",
-    "Box", "CappedExponential", "ClassWeighted", "ClippedLoss", "CountLoss", "ComposedL1", "ConvexSet",
-    "Direction", "ElasticNet", "HuberHinge", "Identity", "Logistic", "Loss", "MarginLoss",
-    "Monotone", "MultinomialLogistic", "Name", "Named", "NoRegulariser", "Operator", "Poisson", "Problem",
-    "RegressionLoss", "Regulariser", "Simplex", "Solution", "Sparse", "Squared", "Structured",
-    "WholeSpace", "chain", "clip_coefficient", "constraint_named", "contiguous_partition",
-    "default_clip", "default_loss", "differences", "dirichlet_partition", "facts_from",
-    "fused_lasso", "generalised_lasso", "is_second", "isotonic", "laplacian_smooth", "lasso",
-    "likelihood", "loss_named", "minimise", "partition_by", "public_facts", "register",
+    "Box", "CappedExponential", "ClassWeighted", "ClippedLoss", "ComposedL1", "ConvexSet",
+    "CountLoss", "Direction", "ElasticNet", "HuberHinge", "Identity", "Logistic", "Loss",
+    "MarginLoss", "Monotone", "MultinomialLogistic", "Name", "Named", "NoRegulariser", "Operator",
+    "Poisson", "Problem", "RegressionLoss", "Regulariser", "Simplex", "Solution", "Sparse",
+    "Squared", "Structured", "WholeSpace", "chain", "clip_coefficient", "constraint_named",
+    "contiguous_partition", "default_clip", "default_loss", "differences", "dirichlet_partition",
+    "facts_from", "fused_lasso", "generalised_lasso", "is_second", "isotonic", "laplacian_smooth",
+    "lasso", "likelihood", "loss_named", "minimise", "partition_by", "public_facts", "register",
     "regulariser_named", "smoothed_share", "soft_threshold", "sparse_rows", "structured_from",
     "usage", "weighted",
 ]  # fmt: skip

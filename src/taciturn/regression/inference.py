@@ -27,6 +27,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
@@ -104,5 +105,5 @@ def _scores(
 def _matrix(answer: HostArray, features: int) -> Float[HostArray, "D D"]:
     """Return the symmetric matrix at the head of an answer."""
     size = features * (features + 1) // 2
-    packed = np.concatenate([answer[:size], np.zeros(features)])
+    packed = jnp.asarray(np.concatenate([answer[:size], np.zeros(features)]))
     return np.asarray(unpacked(packed, features)[0])

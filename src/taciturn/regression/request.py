@@ -13,7 +13,7 @@ from taciturn.regression.families import Family
 from taciturn.tables import Bounds
 from taciturn.training import Request
 
-# rounds: the last one, and enough before it that the last step is short; without privacy, to the end
+# rounds: so many that the last step is short; without privacy, until nothing changes
 _ROUNDS, _ROBUST, _WITHOUT_NOISE = 6, 7, 30
 
 

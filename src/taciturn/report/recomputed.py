@@ -69,7 +69,8 @@ _MOST_ENTRIES = 10**8
 _FACTS: Mapping[str, str] = MappingProxyType({
     "mean": "coefficient row curvature? widened?",
     "perturbed": "coefficient row rho smoothness residual output_noise",
-    "moments": "row target", "derivatives": "coefficient row weight divisor squares?", "target sums": "row target", "targets": "steps targets",
+    "moments": "row target", "derivatives": "coefficient row weight divisor squares?",
+    "target sums": "row target", "targets": "steps targets",
     "tally": "rows_per_person? offsets?", "errors": "rows_per_person?",
 })  # fmt: skip
 _COUNTS = ("steps", "targets", "rows_per_person")

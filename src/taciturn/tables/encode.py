@@ -295,8 +295,8 @@ def inputs_of(bounds: Bounds) -> Inputs:
         values = fact.values if isinstance(fact, Categories) else None
         variables.append(Variable(name, place, values, plain=_is_plain(fact)))
         place += len(entries_of(fact))
-    variables = tuple(variables)
-    return Inputs(names, encoded_norm(bounds), tuple(numbers), place, variables=variables)
+    known = tuple(variables)
+    return Inputs(names, encoded_norm(bounds), tuple(numbers), place, variables=known)
 
 
 def _is_plain(fact: Column) -> bool:

@@ -14,7 +14,7 @@ from taciturn.documents import Part
 from taciturn.errors import InputError
 from taciturn.features import COLUMNS, FeatureMap, Inputs, feature_map_named
 from taciturn.kernel.records import held_out_counts, held_out_share
-from taciturn.problems import ConvexSet, Direction, Loss, Monotone, Name, Named
+from taciturn.problems import ConvexSet, Direction, Loss, Monotone, Named
 from taciturn.tables import Bounds, Categories, Form, Numeric
 from taciturn.tables.columns import Scale
 from taciturn.training.parts import Count

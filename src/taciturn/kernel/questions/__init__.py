@@ -82,12 +82,12 @@ QUERIES: Mapping[str, Any] = MappingProxyType(
 
 __all__ = [
     "BINS", "KINDS", "NEAREST", "QUERIES", "AddedNoise", "AllRecords", "Around", "Assumptions",
-    "AtStep", "Centre", "CentredGradient", "ClippedErrors", "Derivatives", "Drawn", "FixedSizeBatches", "Gradient",
-    "Loss", "Margins", "MinibatchDifference", "MinibatchGradient", "OnLattice", "Oracle", "Pair",
-    "PerRecord", "PerturbedStep", "Point", "PoissonBatches", "ProjectedStep", "ProximalStep",
-    "Question", "Recentred", "RegressionLoss", "Residual", "RowMean", "Sampling", "Squared",
-    "Statistics", "Step", "Tally", "TargetArray", "TargetGradient", "TargetQuestion", "Targets",
-    "Words", "around", "bound_of", "check_of_library", "clip_coefficient", "clipped_centre",
-    "custom_classes", "foreign_operation", "is_full_batch", "margins", "name_of_class",
-    "record_sum", "statistics_size",
+    "AtStep", "Centre", "CentredGradient", "ClippedErrors", "Derivatives", "Drawn",
+    "FixedSizeBatches", "Gradient", "Loss", "Margins", "MinibatchDifference", "MinibatchGradient",
+    "OnLattice", "Oracle", "Pair", "PerRecord", "PerturbedStep", "Point", "PoissonBatches",
+    "ProjectedStep", "ProximalStep", "Question", "Recentred", "RegressionLoss", "Residual",
+    "RowMean", "Sampling", "Squared", "Statistics", "Step", "Tally", "TargetArray",
+    "TargetGradient", "TargetQuestion", "Targets", "Words", "around", "bound_of",
+    "check_of_library", "clip_coefficient", "clipped_centre", "custom_classes", "foreign_operation",
+    "is_full_batch", "margins", "name_of_class", "record_sum", "statistics_size",
 ]  # fmt: skip

@@ -290,6 +290,6 @@ def _together(adjacency: Adjacency) -> str:
 
 
 _KINDS: Mapping[str, Callable[..., Derived]] = MappingProxyType({
-    "mean": mean, "perturbed": mean, "moments": moments, "derivatives": derivatives, "tally": sums, "errors": sums,
-    "targets": targets, "target sums": target_sums,
+    "mean": mean, "perturbed": mean, "moments": moments, "derivatives": derivatives, "tally": sums,
+    "errors": sums, "targets": targets, "target sums": target_sums,
 })  # fmt: skip
