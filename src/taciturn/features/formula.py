@@ -175,7 +175,7 @@ def _parsed(text: str, columns: Sequence[str]) -> list[list[Factor]]:
     except (FormulaParsingError, FormulaSyntaxError, SyntaxError, ValueError) as error:
         reason = str(error).split("\n")[0][:200]
         raise InputError(f"the formula {text[:200]!r} is not understood: {reason}") from None
-    if not hasattr(terms, "__iter__") or hasattr(terms, "lhs"):
+    if not hasattr(terms, "root") or isinstance(terms.root, tuple):
         raise InputError(f"the formula {text[:200]!r} must have one side here; leave the other out")
     found, constant = [], False
     for term in terms:
