@@ -450,7 +450,7 @@ _METHODS: dict[str, Method] = {
         build=_newton,
         summary="few Newton steps on noised second derivatives",
         options=(COVARIANCE,),
-        rounds=6,
+        rounds=8,
     ),
     "sadmm": Method(
         build=_sadmm,

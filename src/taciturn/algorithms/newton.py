@@ -24,7 +24,7 @@ GRADIENT_SHARE = 0.75
 # every round before the last has a fourth of the budget of the next one, but at least this share of
 # that of the last one
 FEWER, LEAST = 4.0, 1 / 16
-# the most by which a step changes the score of a row
+# the most by which a step changes scores, as a root mean square
 LONGEST = 3.0
 NEWTON = "newton"  # the name of the method
 COVARIANCES = ("model", "dispersion", "robust")
@@ -53,8 +53,13 @@ class Newton(AnswerMessages):
     .. math:: w_{t+1} = w_t - H_{t+}^{-1} g_t,
 
     w_0 = 0. H_{t+} is H_t with its eigenvalues raised to the floor 2 nu sqrt(2 D) of `OneQuestion`,
-    nu the standard deviation of the noise of an entry of H_t; and a step is shortened to the norm
-    3 / R, so that it moves the score of no row by more than 3.
+    nu the standard deviation of the noise of an entry of H_t. A step v is shortened until
+
+    .. math:: \frac{v' H_{t+} v}{\operatorname{tr} H_{t+} / R^2} \le 9,
+
+    which, H being the mean of h x x' with |x| <= R, is at least the mean square of the change x'v
+    of the scores, weighted by h. Unlike the norm of v it does not count directions in which the
+    records hardly vary, as where a column fills a small part of its range.
 
     **The last step.** Let w* be the minimiser of the population. If w = w_{T-1} is near, then
 
@@ -97,7 +102,7 @@ class Newton(AnswerMessages):
         scales = self.scales(noise.of_mean) / np.array([one.second for one in self.asks])
         return {
             "floor": 2 * math.sqrt(2 * spec.shape[0]) * scales,
-            "longest": np.full(rounds, LONGEST / spec.record_norm),
+            "longest": np.full(rounds, LONGEST / spec.record_norm),  # times the root of tr H
             "new": np.array([0.0 if one.of_scores else 1.0 for one in self.asks]),
         }
 
@@ -130,10 +135,12 @@ class Newton(AnswerMessages):
         values, basis = jnp.linalg.eigh(second / self.asks[0].second)
         values = jnp.maximum(values, turn.values["floor"]) + ridge
         tiny = float(np.finfo(values.dtype).tiny)
-        step = basis @ ((basis.T @ (gradient + ridge * point)) / jnp.maximum(values, tiny))
-        length = jnp.maximum(jnp.linalg.norm(step), tiny)
-        step = step * jnp.minimum(1.0, turn.values["longest"] / length)
-        return Asked(point - step, point, mean_message, packed)
+        # no step along directions without curvature
+        solid = values > len(point) * float(np.finfo(values.dtype).eps) * jnp.max(values)
+        along = basis.T @ (gradient + ridge * point) / jnp.where(solid, values, jnp.inf)
+        length = jnp.sqrt(jnp.sum(values * along**2) / jnp.maximum(jnp.sum(values), tiny))
+        shorter = jnp.minimum(1.0, turn.values["longest"] / jnp.maximum(length, tiny))
+        return Asked(point - shorter * (basis @ along), point, mean_message, packed)
 
     @override
     def model(self, public: Asked) -> Model:

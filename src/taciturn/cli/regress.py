@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,12 +14,13 @@ from taciturn.cli import console
 from taciturn.cli.accounts import ACCOUNT_OPTIONS, account_given, confirmed, failed_if_interrupted
 from taciturn.cli.console import OUTPUT, Force, Json, Option, Quiet, path_option
 from taciturn.cli.options import all_options, run_options
-from taciturn.cli.outcome import Output, warned
+from taciturn.cli.outcome import Keeper, Output, warned
 from taciturn.cli.records import counted_records
 from taciturn.errors import InputError
 from taciturn.regression import RegressionTable, regression_table
-from taciturn.report import certificate_of, charged_line, check_out, write_folder
-from taciturn.training import Counted, Proposal, Training
+from taciturn.report import charged_line, check_out, write_folder
+from taciturn.training import Attempts, Counted, Proposal, Training
+from taciturn.training.request import METHOD
 
 _OF_RUN = (
     "epsilon", "delta", "agents", "observer", "colluders", "relation", "rows_per_person",
@@ -28,6 +28,7 @@ _OF_RUN = (
 )  # fmt: skip
 _OPTIONS: dict[str, Option] = {
     **{name: one for name, one in all_options().items() if name in _OF_RUN},
+    "rounds": Option(int, "Number of rounds, at least 4. [default: 8; 9 with --robust]", METHOD),
     **{name: one for name, one in console.TABLE_OPTIONS.items() if name != "test"},
     **ACCOUNT_OPTIONS,
 }
@@ -74,7 +75,7 @@ def regress(  # noqa: PLR0913 - one parameter per option
             raise InputError(f"--without-privacy has no budget; leave {also} out")
         given["epsilon"] = math.inf
     account = account_given(given)
-    keeper = _Keeper(out, force)
+    keeper = Keeper(Output(out, force, False, False, json))
     if out is not None:
         check_out(out, force=force)
     counted, proposal = _prepared(data, formula, family, robust, given)
@@ -93,13 +94,17 @@ def regress(  # noqa: PLR0913 - one parameter per option
                 trace=False,
             )
         )
-    table = keeper.table or regression_table(trained)
+    keeper.settle(trained)
+    table = regression_table(trained)
+    written = _write(table, trained, keeper)
     if json:
         console.emit({**table.to_dict(), "certificate": list(trained.certificate.lines())})
-        return
-    if math.isinf(proposal.budget.epsilon):
-        typer.secho(_ALONE, fg="red", err=True)
-    typer.echo("\n".join(map(console.printable, _lines(table, trained, out))))
+    else:
+        if math.isinf(proposal.budget.epsilon):
+            typer.secho(_ALONE, fg="red", err=True)
+        typer.echo("\n".join(map(console.printable, _lines(table, trained, written))))
+    if out is not None and (written is None or keeper.elsewhere is not None):
+        raise typer.Exit(2)
 
 
 def _prepared(
@@ -124,37 +129,33 @@ def _prepared(
     bounds = counted.facts.table.bounds
     request = regression.regression_request(options.request, bounds, formula, chosen, robust=robust)
     proposal = training.proposal_for(counted, request, options.structure)
+    regression.parts_of(proposal)  # nothing may fail after the charge
     training.check_data(counted, proposal)
     return counted, proposal
 
 
-@dataclass
-class _Keeper:
-    """Writes the table and the certificate as soon as they are released."""
-
-    out: Path | None
-    force: bool
-    table: RegressionTable | None = None
-
-    def keep(self, trained: Training) -> None:
-        """Make the table of a finished run, and write the folder if one is asked for."""
-        self.table = table = regression_table(trained)
-        if self.out is not None:
-            texts: dict[str, str | bytes] = {
-                "coefficients.json": table.to_json(),
-                "coefficients.csv": table.to_frame().to_csv(),
-                "proposal.json": trained.proposal.to_json() + "\n",
-            }
-            write_folder(texts, self.out, force=self.force, certificate=certificate_of(trained))
+def _write(table: RegressionTable, trained: Training, keeper: Keeper) -> Path | None:
+    """Write the table beside model and certificate; return its file, None if it is not written."""
+    folder = keeper.folder
+    if folder is None or keeper.certificate is None:
+        return None
+    texts: dict[str, str | bytes] = {
+        "coefficients.json": table.to_json(),
+        "coefficients.csv": table.to_frame().to_csv(),
+        "proposal.json": trained.proposal.to_json() + "\n",
+    }
+    attempts = Attempts(warned)
+    attempts.attempt("writing the table", lambda: write_folder(texts, folder, force=True), None)
+    return None if attempts.failures else folder / "coefficients.csv"
 
 
-def _lines(table: RegressionTable, trained: Training, out: Path | None) -> list[str]:
+def _lines(table: RegressionTable, trained: Training, written: Path | None) -> list[str]:
     head = f"{table.family.name} regression, {table.formula}, {table.records:,} records"
     lines = [head, *(f"  {name}: compared with {one}" for name, one in table.references.items())]
     lines += ["", *(_refused(table.refused) if table.refused else _table(table))]
     lines += ["", "Certificate", *(f"  {line}" for line in trained.certificate.lines())]
     lines += ["", charged_line(trained.charged)]
-    return [*lines, *([] if out is None else [f"Table: {out / 'coefficients.csv'}"])]
+    return [*lines, *([] if written is None else [f"Table: {written}"])]
 
 
 def _refused(reason: str) -> Sequence[str]:
@@ -180,5 +181,7 @@ def _table(table: RegressionTable) -> list[str]:
     return [*console.table(rows).split("\n"), note]
 
 
-def _p(value: float) -> str:
+def _p(value: float | None) -> str:
+    if value is None:
+        return ""
     return "< .0001" if value < 1e-4 else f"{value:.4f}"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import ast
 import itertools
 import math
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,6 +18,11 @@ from taciturn.errors import InputError
 from taciturn.features.feature_map import FeatureMap, Inputs, Variable
 from taciturn.typing import HostArray
 
+_CATEGORY = re.compile(
+    r"C\((?:`(?P<quoted>[^`]+)`|(?P<plain>\w+))"
+    r"(?:, *Treatment\((?:reference *= *)?(?P<q>[\"'])(?P<reference>.*)(?P=q)\))?\)"
+)
+_POWER = re.compile(r"[\w`] *(\*\*|\^)")
 ALL = "."  # every column, without products
 
 
@@ -169,6 +174,11 @@ def _parsed(text: str, columns: Sequence[str]) -> list[list[Factor]]:
     from formulaic.errors import FormulaParsingError, FormulaSyntaxError  # noqa: PLC0415
     from formulaic.parser import DefaultFormulaParser  # noqa: PLC0415
 
+    if _POWER.search(text):
+        raise InputError(
+            "in a formula a power of a column is the column itself; make its square beforehand as "
+            "a column of its own, or write (a + b)**2 for products"
+        )
     given: Any = {"__formulaic_variables_available__": list(columns)}
     try:
         terms: Any = DefaultFormulaParser().get_terms(text, context=given)
@@ -194,28 +204,16 @@ def _factor(text: str, kind: str) -> Factor | None:
         return Factor(text, None)
     if kind == "literal" and text == "1":
         return None
-    try:
-        call = ast.parse(text, mode="eval").body
-    except SyntaxError:
-        call = None
-    match call:
-        case ast.Call(func=ast.Name(id="C"), args=[ast.Name(id=column)], keywords=[]):
-            return Factor(column, None)
-        case ast.Call(
-            func=ast.Name(id="C"),
-            args=[
-                ast.Name(id=column),
-                ast.Call(func=ast.Name(id="Treatment"), args=[ast.Constant(value=value)]),
-            ],
-            keywords=[],
-        ):
-            return Factor(column, str(value))
-        case ast.Call(func=ast.Name(id=name)):
-            raise InputError(
-                f"the formula has the function {name}; only C(column) and C(column, "
-                'Treatment("value")) are known, since others may read the data: make the column '
-                'beforehand, from public constants, or give it scale = "log" in the bounds file'
-            )
+    category = _CATEGORY.fullmatch(text)
+    if category is not None:
+        return Factor(category["quoted"] or category["plain"], category["reference"])
+    function = re.match(r"([\w.]+)\(", text)
+    if function is not None:
+        raise InputError(
+            f"the formula has the function {function[1]}; only C(column) and C(column, "
+            'Treatment("value")) are known, since others may read the data: make the column '
+            'beforehand, from public constants, or give it scale = "log" in the bounds file'
+        )
     raise InputError(
         f"the formula has {text[:100]!r}; write columns, C(column), and their products a:b and a*b"
     )

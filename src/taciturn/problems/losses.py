@@ -335,7 +335,8 @@ class Poisson(CountLoss):
 
     A response of at most b has a mean of at most b, so the limit changes no mean that the model may
     have; beyond z = log b the loss is b + b (z - log b) - r z, convex, with slope b - r >= 0. The
-    coefficient lies in [-b, b - a], the second derivative is exp(z) <= b, and 0 beyond the limit.
+    coefficient lies in [-b, b - a]. The second derivative is exp(z) <= b, and 0 beyond the limit,
+    where `curvature` returns b, so that Newton's method returns from there.
     """
 
     @property
@@ -356,6 +357,10 @@ class Poisson(CountLoss):
     @override
     def coefficient(self, margins: PerRecord, targets: TargetArray) -> PerRecord:
         return self.mean(margins) - self.response(targets)
+
+    @override
+    def curvature(self, margins: PerRecord, targets: TargetArray) -> PerRecord:
+        return self.mean(margins)
 
 
 @final

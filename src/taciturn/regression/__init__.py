@@ -8,11 +8,13 @@ from taciturn.regression.table import (
     Coefficient,
     RegressionTable,
     in_units,
+    parts_of,
     references,
     regression_table,
 )
 
 __all__ = [
     "FAMILIES", "LEVEL", "Coefficient", "Family", "Fit", "RegressionTable", "family_named", "fit",
-    "in_units", "noise_of_mean", "references", "regression_request", "regression_table", "sides",
+    "in_units", "noise_of_mean", "parts_of", "references", "regression_request", "regression_table",
+    "sides",
 ]  # fmt: skip

@@ -7,13 +7,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from taciturn.algorithms import LARGEST_SLOPE
 from taciturn.errors import InputError
 from taciturn.problems import Named, loss_named
 from taciturn.tables import Bounds, Numeric
 from taciturn.typing import Task
 
-# half of the range of a response: the bound on a residual
-_HALF_RANGE = 1.0
+# the bound on a residual, in half ranges of the response: the largest of a mean within its range
+_WHOLE_RANGE = 2.0
 
 
 @dataclass(frozen=True)
@@ -48,19 +49,19 @@ class Family:
             numbers = (bounds.target.minimum, bounds.target.maximum)
         return Named(name=self.loss, numbers=numbers)
 
-    def clip_for(self, loss: Named, epsilon: float) -> float | None:
+    def clip_for(self, loss: Named, epsilon: float) -> float:
         """Return the bound on a record's coefficient: the loss's own, or that on residuals.
 
-        A smaller one would be another loss, whose minimiser is not that of the likelihood. None
-        for no bound, without privacy.
+        A smaller one would be another loss, whose minimiser is not that of the likelihood.
         """
-        if math.isinf(epsilon):
-            return None
-        return self.residual or loss_named(loss.name, loss.numbers, self.task, None).lipschitz
+        known = loss_named(loss.name, loss.numbers, self.task, None).lipschitz
+        if math.isfinite(known):
+            return known
+        return LARGEST_SLOPE if math.isinf(epsilon) or self.residual is None else self.residual
 
 
 _FAMILIES = (
-    Family("gaussian", "regression", "squared", None, residual=_HALF_RANGE),
+    Family("gaussian", "regression", "squared", None, residual=_WHOLE_RANGE),
     Family("logistic", "binary", "logistic", "odds ratio"),
     Family("poisson", "regression", "poisson", "rate ratio", of_range=True),
 )

@@ -13,9 +13,14 @@ The first term is the variance by sampling, as without privacy; the others are d
 last one is the covariance of E (w - w*), with v for w - w*. What is left out is the curvature of
 the gradient between w and w*, of second order in w - w*, and that H is itself noised.
 
-**When H is too noisy.** The norm of E is about t sqrt(2 D) at most. The table is refused if the
-least eigenvalue of H is below 2 t sqrt(D): a direction may then owe its curvature to noise. This
-rule uses answers alone, so it costs no privacy.
+**When there are no standard errors.** By answers alone, so at no cost in privacy:
+
+- *H is too noisy.* The norm of E is about t sqrt(2 D) at most. If the least eigenvalue of H is
+  below 2 t sqrt(D), a direction may owe its curvature to noise. Without noise it must exceed 1e-10
+  times the largest one, for columns that determine one another.
+- *The method has not converged.* The term left out moves scores by at most about half the mean
+  square m^2 of v'x, since |l'''| <= l'' for all losses here; it must be small beside the standard
+  error of a score, of which s^2 is the mean square per coefficient: m^2 <= 4 s, both weighted by H.
 
 **J.** By the model J = H (the information equality), for a model with a dispersion J = phi H, with
 phi n / (n - D) times the noised mean squared coefficient; or J is asked for ("robust"), projected
@@ -31,28 +36,25 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from taciturn.algorithms import Asked, Newton, unpacked
+from taciturn.algorithms import LONGEST, Asked, Newton, unpacked
 from taciturn.engine import Plan
-from taciturn.kernel.questions import Derivatives
+from taciturn.kernel.questions import Derivatives, Squared
 from taciturn.typing import HostArray
+
+# the largest m^2 / s of a last step, and the least relative eigenvalue without noise
+_NEAR, _SINGULAR = 4.0, 1e-10
 
 
 class Fit(NamedTuple):
     """Estimates with their covariance, by sampling and by noise, per feature.
 
-    - `weakest`, `needed`: The least eigenvalue of H, and the least one that is accepted.
+    `refused`: why standard errors are not valid; None if they are.
     """
 
     estimate: Float[HostArray, "D"]
     by_sampling: Float[HostArray, "D D"]
     by_noise: Float[HostArray, "D D"]
-    weakest: float
-    needed: float
-
-    @property
-    def refused(self) -> bool:
-        """Whether the second derivatives are too noisy for standard errors."""
-        return not self.weakest > self.needed
+    refused: str | None
 
 
 def fit(plan: Plan, method: Newton, public: Asked) -> Fit:
@@ -66,17 +68,49 @@ def fit(plan: Plan, method: Newton, public: Asked) -> Fit:
     error, entry = scales[-1], scales[-2 if last.of_scores else -1] / bent.second
     estimate = np.asarray(public.model)
     values, basis = np.linalg.eigh(second)
-    inverse = (basis / np.where(values > 0, values, np.inf)) @ basis.T
+    least = max(2 * float(entry) * math.sqrt(features), _SINGULAR * float(values[-1]))
+    nothing = np.zeros((features, features))
+    if not values[0] > least:
+        return Fit(estimate, nothing, nothing, _too_noisy(float(values[0]), least, bool(entry > 0)))
+    inverse = (basis / values) @ basis.T
     scores = _scores(last, answer, second, records)
     step = estimate - point
     square = float(step @ step) * np.eye(features) + np.outer(step, step)
     noise = error**2 * np.eye(features) + entry**2 / 2 * square
-    return Fit(
-        estimate,
-        inverse @ scores @ inverse / records,
-        inverse @ noise @ inverse,
-        float(values[0]),
-        2 * entry * math.sqrt(features),
+    found = Fit(estimate, inverse @ scores @ inverse / records, inverse @ noise @ inverse, None)
+    bends = not isinstance(method.problem.loss, Squared)
+    far = _distance(found, second, step, plan.spec.record_norm, bends=bends)
+    return found if far <= 1 else found._replace(refused=_too_far(far))
+
+
+def _distance(found: Fit, second: HostArray, step: HostArray, norm: float, *, bends: bool) -> float:
+    """Return how far the last step is from its limit, as a part of what is accepted."""
+    weight = float(np.trace(second)) / norm**2
+    moved = float(step @ second @ step) / weight
+    shortened = moved > (1 - 1e-6) * LONGEST**2
+    together = found.by_sampling + found.by_noise
+    error = math.sqrt(float(np.trace(second @ together)) / weight / len(step))
+    far = moved / (_NEAR * error) if error > 0 else 0.0
+    return math.inf if shortened else far if bends else 0.0
+
+
+def _too_noisy(least: float, needed: float, noise: bool) -> str:
+    if not noise:
+        return (
+            "some terms follow from others, or a response that is certain has no finite "
+            "coefficients (the second derivatives are singular); leave terms out"
+        )
+    return (
+        "the noise hides in which directions the records vary (the least eigenvalue of the second "
+        f"derivatives is {least:.3g}, and it must be above {needed:.3g}); more records, a larger "
+        "epsilon, the observer sum, narrower bounds or fewer terms help"
+    )
+
+
+def _too_far(far: float) -> str:
+    return (
+        f"the method has not converged (its last step is {far:.3g} times as long as is accepted); "
+        "more rounds help, or bounds that the columns fill better, or fewer terms"
     )
 
 

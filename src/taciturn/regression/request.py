@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+from taciturn import checks
 from taciturn.algorithms import NEWTON
 from taciturn.errors import InputError
 from taciturn.features import ALL, FORMULA
@@ -14,7 +15,7 @@ from taciturn.tables import Bounds
 from taciturn.training import Request
 
 # rounds: so many that the last step is short; without privacy, until nothing changes
-_ROUNDS, _ROBUST, _WITHOUT_NOISE = 6, 7, 30
+_ROUNDS, _ROBUST, _WITHOUT_NOISE, _FEWEST = 8, 9, 40, 4
 
 
 def regression_request(
@@ -33,6 +34,8 @@ def regression_request(
             f"{bounds.target_name!r}; name the same column"
         )
     loss = family.loss_for(bounds)
+    if request.rounds is not None:
+        checks.at_least("rounds", request.rounds, _FEWEST)
     options = {"covariance": "robust"} if robust else {}
     noiseless = math.isinf(request.epsilon)
     rounds = _WITHOUT_NOISE if noiseless else _ROBUST if robust else _ROUNDS

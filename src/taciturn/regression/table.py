@@ -39,7 +39,7 @@ class Coefficient(NamedTuple):
     standard_error: float
     low: float
     high: float
-    p_value: float
+    p_value: float | None  # None if the error is 0
     by_sampling: float
     by_noise: float
     effect: float | None
@@ -94,30 +94,25 @@ def regression_table(training: Training) -> RegressionTable:
     last public value.
     """
     proposal, asked = training.proposal, training.asked
-    family, method, formula, bounds = _parts(proposal)
+    family, method, formula, bounds = parts_of(proposal)
     if asked is None:
         raise InputError(f"only a training by {NEWTON} has standard errors; use --algorithm newton")
     found = fit(training.plan, method, asked)
-    refused = None
-    if found.refused:
-        refused = (
-            "the noise hides in which directions the records vary (the least eigenvalue of the "
-            f"second derivatives is {found.weakest:.3g}, and it must be above {found.needed:.3g}), "
-            "so that there are no standard errors; more records, a larger epsilon, the observer "
-            "sum, narrower bounds or fewer terms help"
-        )
     return RegressionTable(
         family=family,
         target=bounds.target_name,
         formula=f"{bounds.target_name} ~ {formula.text}",
         records=sum(proposal.counts),
         references=references(formula),
-        coefficients=() if found.refused else tuple(_rows(found, formula, bounds, family)),
-        refused=refused,
+        coefficients=()
+        if found.refused is not None
+        else tuple(_rows(found, formula, bounds, family)),
+        refused=found.refused,
     )
 
 
-def _parts(proposal: Proposal) -> tuple[Family, Newton, Formula, Bounds]:
+def parts_of(proposal: Proposal) -> tuple[Family, Newton, Formula, Bounds]:
+    """Return family, method, formula and bounds; `InputError` for a run without a table."""
     table, method = proposal.data.table, proposal.composition().algorithm
     features = proposal.data.feature_map
     family = next((one for one in FAMILIES.values() if one.loss == proposal.loss.name), None)
@@ -128,6 +123,11 @@ def _parts(proposal: Proposal) -> tuple[Family, Newton, Formula, Bounds]:
         )
     if not isinstance(features, Formula):
         raise InputError("a table of coefficients needs a formula as features")
+    if sum(proposal.counts) <= features.columns:
+        raise InputError(
+            f"{sum(proposal.counts)} records are too few for {features.columns} coefficients; "
+            "leave terms out"
+        )
     return family, method, features, table.bounds
 
 
@@ -153,7 +153,7 @@ def _rows(found: Fit, formula: Formula, bounds: Bounds, family: Family) -> Itera
     for place in order:
         estimate, error = float(estimates[place]), math.hypot(sampling[place], noise[place])
         low, high = estimate - z * error, estimate + z * error
-        p_value = 2 * float(norm.sf(abs(estimate) / error)) if error > 0 else math.nan
+        p_value = 2 * float(norm.sf(abs(estimate) / error)) if error > 0 else None
         name = INTERCEPT if place == order[0] else formula.names[place]
         shown = family.effect is not None and place != order[0]
         effects = [_exp(one) for one in (estimate, low, high)] if shown else [None] * 3

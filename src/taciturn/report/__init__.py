@@ -32,7 +32,6 @@ from taciturn.report.results import (
 from taciturn.report.save import (
     FIRST_CERTIFICATE,
     ORACLE,
-    certificate_of,
     check_out,
     numbered,
     save,
@@ -53,9 +52,8 @@ from taciturn.report.training import (
 __all__ = [
     "BLUE", "CERTIFIED", "FIRST_CERTIFICATE", "GREY", "INK", "NOT_PROTECTED", "ORACLE", "ORANGE",
     "STYLE", "UNPROTECTED", "Details", "Drawing", "Items", "Note", "Page", "Section", "Table",
-    "account_section", "certificate_file", "certificate_of", "certificate_section", "charged_line",
-    "charged_values", "check_out", "counted", "drawing", "error_name", "inline_svg", "json_text",
-    "label_axes", "numbered", "plan_values", "promise", "results", "run_page", "save",
-    "save_released", "score_sections", "settings_section", "spread", "stamps", "strict",
-    "write_folder",
+    "account_section", "certificate_file", "certificate_section", "charged_line", "charged_values",
+    "check_out", "counted", "drawing", "error_name", "inline_svg", "json_text", "label_axes",
+    "numbered", "plan_values", "promise", "results", "run_page", "save", "save_released",
+    "score_sections", "settings_section", "spread", "stamps", "strict", "write_folder",
 ]  # fmt: skip

@@ -71,6 +71,8 @@ OBJECTS = {
     "kind mean": "coefficient:figure row:number curvature?:positive widened?:number",
     "kind perturbed": "coefficient:number row:number rho:positive smoothness:number "
     "residual:number output_noise:positive",
+    "kind derivatives": "coefficient:number row:number weight:number divisor:positive "
+    "squares?:number",
     "kind targets": "steps:count targets:count",
     "kind claimed": "by:text*",
     "slot": "times:count answers:answer*",
@@ -81,9 +83,6 @@ PLAIN = ("relation replace_one", "relation zero_out", "unit record", "unit agent
 OBJECTS |= dict.fromkeys(PLAIN, "")  # without further fields
 OBJECTS |= dict.fromkeys(("relation bounded_change", "relation target_change"), "beta:number")
 OBJECTS |= dict.fromkeys(("kind moments", "kind target sums"), "row:number target:number")
-OBJECTS["kind derivatives"] = (
-    "coefficient:number row:number weight:number divisor:positive squares?:number"
-)
 OBJECTS |= {"kind errors": (n := "rows_per_person?:count"), "kind tally": f"{n} offsets?:share"}
 
 

@@ -6,7 +6,6 @@ import math
 from typing import Any, ClassVar
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 from jaxtyping import Float
 from typing_extensions import override
@@ -115,7 +114,7 @@ class Derivatives(Question):
         """Return h_j of every record."""
         if self.of_scores:
             return slopes**2
-        bent = jax.jvp(lambda z: self.loss.coefficient(z, targets), (at,), (jnp.ones_like(at),))[1]
+        bent = self.loss.curvature(at, targets)
         return jnp.clip(jnp.nan_to_num(bent, nan=0.0), 0.0, self.largest)
 
     def answer_shape(self, model_shape: tuple[int, ...]) -> tuple[int, ...]:
