@@ -34,7 +34,7 @@ LOSSES: dict[str, tuple[Loss, float]] = {
 def main() -> None:
     """Print the table as CSV."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--repetitions", type=int, default=100)
+    parser.add_argument("--repetitions", type=int, default=40)
     repetitions = parser.parse_args().repetitions
     print(
         "records,columns,estimate,bias in standard errors,two standard errors of it,relative bias"
