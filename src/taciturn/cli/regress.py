@@ -22,14 +22,13 @@ from taciturn.report import charged_line, check_out, write_folder
 from taciturn.training import Attempts, Counted, Proposal, Training
 from taciturn.training.request import METHOD
 
-_OF_RUN = (
-    "epsilon", "delta", "agents", "observer", "colluders", "relation", "rows_per_person",
-    "agents_per_person", "rounds",
-)  # fmt: skip
+_OF_RUN = ("epsilon", "delta", "agents", "observer", "colluders", "relation", "rounds")
+# standard errors are of independent rows, all of which have a response
+_NOT_HERE = ("test", "person_column", "leave_out")
 _OPTIONS: dict[str, Option] = {
     **{name: one for name, one in all_options().items() if name in _OF_RUN},
     "rounds": Option(int, "Number of rounds, at least 4. [default: 8; 9 with --robust]", METHOD),
-    **{name: one for name, one in console.TABLE_OPTIONS.items() if name != "test"},
+    **{name: one for name, one in console.TABLE_OPTIONS.items() if name not in _NOT_HERE},
     **ACCOUNT_OPTIONS,
 }
 _FAMILIES = ", ".join(regression.FAMILIES)
