@@ -241,6 +241,7 @@ class Method:
       (the coefficient of a loss of several margins is then not clipped), and whether the noise is
       inside the objective, so that the answer has no mu.
     - `epoch`: Maps the sampling rate to the number of rounds of an epoch.
+    - `most`: The largest bound on a record's coefficient with which it can be asked.
     - `elsewhere`: Maps a proposal to the stand-in of a method that runs in a separate process.
     """
 
@@ -254,6 +255,7 @@ class Method:
     minimises: bool = False
     inside: bool = False
     epoch: Callable[[float], int] = lambda _: 1
+    most: float = math.inf
     elsewhere: Callable[[Any], Composition] | None = None
 
     @classmethod
@@ -306,7 +308,8 @@ class Method:
         if isinstance(loss, Squared) and not self.minimises and math.isfinite(epsilon):
             return RESIDUAL_BOUND
         unclipped = self.minimises and loss.outputs is not None
-        return math.inf if math.isinf(epsilon) or unclipped else default_clip(loss)
+        found = math.inf if math.isinf(epsilon) or unclipped else default_clip(loss)
+        return min(found, self.most)
 
     def has(self, option: str) -> bool:
         """Whether the method has an option of that name."""
@@ -391,7 +394,7 @@ def _vradmm(setting: Setting) -> Composition:
 
 def _newton(setting: Setting) -> Composition:
     """Return Newton's method with the question of each round."""
-    clip = min(setting.clip, setting.problem.loss.lipschitz, LARGEST_SLOPE)
+    clip = min(setting.clip, setting.problem.loss.lipschitz)
     covariance = str(setting.options["covariance"])
     algorithm = newton(setting.problem, setting.facts, clip, setting.rounds, covariance)
     return Composition(algorithm, algorithm.asks)
@@ -451,6 +454,7 @@ _METHODS: dict[str, Method] = {
         summary="few Newton steps on noised second derivatives",
         options=(COVARIANCE,),
         rounds=8,
+        most=LARGEST_SLOPE,
     ),
     "sadmm": Method(
         build=_sadmm,
