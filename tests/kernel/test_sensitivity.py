@@ -16,6 +16,7 @@ from taciturn.kernel.questions import (
     Around,
     Centre,
     CentredGradient,
+    Derivatives,
     Gradient,
     MinibatchDifference,
     MinibatchGradient,
@@ -40,6 +41,7 @@ from taciturn.problems import (
     Logistic,
     MultinomialLogistic,
     NoRegulariser,
+    Poisson,
     Problem,
     Simplex,
     Squared,
@@ -169,6 +171,12 @@ def proximal(loss, clip, tol, reached=0.0):
     return Case(oracle, plain(loss), clip, centres, reached / ROUNDED, far, 2e-9)
 
 
+def derivatives(loss, clip, reached, **given):
+    """Of terms over the number of records of these shards."""
+    oracle = Derivatives(loss, clip, float(RECORDS), 1.5, **given)
+    return Case(oracle, plain(loss), clip, reached=reached, on_grid=True)
+
+
 def centred(oracle):
     def ask(*given):
         query = arounds(*given)
@@ -197,6 +205,10 @@ CASES = {
     # on both sides of Y = sqrt(2) R
     "statistics, 1": Case(Statistics(1.0), SQUARED, math.inf),
     "statistics, 4": Case(Statistics(4.0), SQUARED, math.inf),
+    "derivatives, logistic": derivatives(Logistic(), 1.0, 0.65),
+    "derivatives, squared": derivatives(Squared(), 2.0, 0.85, squares=0.3),
+    "derivatives, counts": derivatives(Poisson(0.0, 3.0), 3.0, 0.55),
+    "derivatives, scores": derivatives(Squared(), 2.0, 0.85, of_scores=True),
     # in the form that makes no rows, and on rows that are formed
     "centred": centred(CentredGradient(Gradient(Squared(), 2.0), NORM, KAPPA)),
     "centred batch": centred(Recentred(MinibatchGradient(Squared(), 2.0, 0.5), NORM, KAPPA)),
@@ -286,6 +298,13 @@ class UnclippedTargets(Statistics):
         return Statistics(1e9).exact(shard, count, query)
 
 
+class UnboundedCurvature(Derivatives):
+    """Planted fault: second derivatives are not limited to those of the loss."""
+
+    def weights(self, at, targets, slopes):
+        return 9 * super().weights(at, targets, slopes)
+
+
 class OwnSize(Gradient):
     """Planted fault: divides by the batch's own size, at times 1, in place of the public q m."""
 
@@ -327,6 +346,8 @@ FAULTS = {
     "centred batch": TooLong(MinibatchGradient(Squared(), 2.0, 0.5), NORM, KAPPA),
     "gradient, squared": Gradient(Squared(), math.inf),
     "statistics, 1": UnclippedTargets(1.0),
+    "derivatives, squared": UnboundedCurvature(Squared(), 2.0, float(RECORDS), 1.5, squares=0.3),
+    "derivatives, scores": Derivatives(Squared(), 1e3, float(RECORDS), 1.5, of_scores=True),
     "batch": OwnSize(Squared(), 2.0, PoissonBatches(0.5)),
     "clipped difference": ClipsEachGradient(Squared(), 2.0, PoissonBatches(0.5), spread=1.0),
     "projected, free": Expanding(SQUARED, 2.0),

@@ -1,5 +1,6 @@
 import itertools
 import math
+import random
 
 import pytest
 from certificate_makers import MEAN, make_answer, make_document, make_leg
@@ -30,6 +31,28 @@ def bound(
 @pytest.mark.parametrize(("relation", "factor"), [("zero_out", 1), ("replace_one", 2)])
 def test_a_mean_moves_as_far_as_its_worst_rows(relation, factor):
     assert bound(MEAN, relation=relation) == pytest.approx(factor * 0.3)
+
+
+@pytest.mark.parametrize("relation", ["zero_out", "replace_one"])
+def test_derivatives_move_no_further_than_their_bound_and_almost_as_far_in_a_search(relation):
+    """Slopes and rank-one matrices within their norms, and squares, over a divisor of their own."""
+    slope, bent, squares, draw = 2 * 1.5, 0.7 * 1.5**2, 0.4, random.Random(1)
+    question = {"kind": "derivatives", "coefficient": 2.0, "row": 1.5, "weight": 0.7}
+    question |= {"divisor": 25.0, "squares": squares}
+    most = bound(question, m=10, relation=relation) * 25
+    best = 0.0
+    for _ in range(20_000):
+        turn, other = draw.uniform(0, math.pi), draw.uniform(0, math.pi)
+        first = bent * math.cos(turn) ** 2, bent * math.sin(turn) ** 2, bent * math.sin(2 * turn)
+        then = bent * math.cos(other) ** 2, bent * math.sin(other) ** 2, bent * math.sin(2 * other)
+        if relation == "zero_out":
+            moved = math.hypot(slope, first[0], first[1], first[2] / math.sqrt(2), squares)
+        else:
+            apart = [a - b for a, b in zip(first, then, strict=True)]
+            moved = math.hypot(2 * slope, apart[0], apart[1], apart[2] / math.sqrt(2), squares)
+        best = max(best, moved)
+    assert 0.999 * most <= best <= most * (1 + 1e-9)
+    assert bound(question, m=10, relation=relation, unit="agent") * 25 == pytest.approx(10 * most)
 
 
 @pytest.mark.parametrize(

@@ -199,6 +199,8 @@ def test_every_kind_of_question_has_the_sensitivity_of_the_specification(ask):
     """The right sensitivity follows, one that is smaller by 1e-8 does not."""
     mean = {"kind": "mean", "coefficient": 1.5, "row": 0.8}
     target, agent = {"relation": "target_change", "beta": 0.5}, {"unit": "agent"}
+    bent = {"kind": "derivatives", "coefficient": 2.0, "row": math.sqrt(3)}
+    bent |= {"weight": 2 / math.sqrt(3), "divisor": 50.0}
     zeroed, size = {"relation": "zero_out"}, 2 * 1.5 * 0.8 / 200
     cases = [
         (mean | {"widened": 0.01}, {}, 1.01 * size),
@@ -208,6 +210,8 @@ def test_every_kind_of_question_has_the_sensitivity_of_the_specification(ask):
         ({"kind": "moments", "row": 1.0, "target": 1.2}, {}, math.sqrt(2) * 1.72 / 200),
         ({"kind": "moments", "row": 1.0, "target": 3.0}, {}, 6 / 200),
         ({"kind": "moments", "row": 3.0, "target": 4.0}, zeroed, 15 / 200),
+        (bent, {}, math.sqrt(2 * 12 + 4 * 12) / 50),
+        (bent | {"squares": 3.0}, zeroed | agent, 200 * math.sqrt(12 + 12 + 9) / 50),
         ({"kind": "tally", "rows_per_person": 7}, agent, 29 * math.sqrt(2)),
         ({"kind": "errors"}, {}, math.sqrt(3)),
         ({"kind": "targets", "steps": 20, "targets": 9}, target | agent, 0.5 * math.sqrt(10)),

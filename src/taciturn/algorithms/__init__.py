@@ -33,6 +33,7 @@ from taciturn.algorithms.gossip import (
 )
 from taciturn.algorithms.linearised_admm import LinearisedADMM, PublicSettings, Settings
 from taciturn.algorithms.methods import (
+    LARGEST_SLOPE,
     METHODS,
     Composition,
     Method,
@@ -46,8 +47,9 @@ from taciturn.algorithms.methods import (
     rounds_by_default,
     settled,
 )
+from taciturn.algorithms.newton import LONGEST, NEWTON, Asked, Newton
 from taciturn.algorithms.noisy_gradient import NoisyGradient
-from taciturn.algorithms.one_question import EvaluateModel, OneQuestion
+from taciturn.algorithms.one_question import EvaluateModel, OneQuestion, unpacked
 from taciturn.algorithms.relay import RECAL, NoisedRelay, Walkman
 from taciturn.algorithms.splitting import (
     SADMM,
@@ -62,14 +64,15 @@ from taciturn.algorithms.vradmm import VRADMM, AcceleratedVRADMM, variance_reduc
 from taciturn.kernel.door import Turn
 
 __all__ = [
-    "ADMM", "DPADMM", "EXTRA", "METHODS", "MOST_NOISE", "NIDS", "RECAL", "SADMM", "SHARE", "VRADMM",
-    "AcceleratedADMM", "AcceleratedRenyiADMM", "AcceleratedSplitting", "AcceleratedVRADMM",
-    "Algorithm", "AnswerMessages", "Centred", "Composition", "ConsensusADMM", "DualMessage",
-    "EvaluateModel", "Exchanged", "GossipAlgorithm", "GossipState", "LinearisedADMM",
-    "LinearisedGossipADMM", "Method", "Noise", "NoisedGossip", "NoisedRelay", "NoisyGradient",
-    "OneQuestion", "Option", "PublicSettings", "RateWarning", "RelayAlgorithm", "RenyiADMM",
-    "ServerMethod", "Setting", "Settings", "SplittingADMM", "StarAlgorithm", "Turn", "Value",
-    "Walkman", "add_centre", "at_agents", "averaging", "batch_variance", "centre_multiplier",
-    "check_centre", "check_options", "method_named", "noise_of_gradients", "noise_share",
-    "radius_of", "register", "rounds_by_default", "settled", "smoothness_of", "variance_reduction",
+    "ADMM", "DPADMM", "EXTRA", "LARGEST_SLOPE", "LONGEST", "METHODS", "MOST_NOISE", "NEWTON",
+    "NIDS", "RECAL", "SADMM", "SHARE", "VRADMM", "AcceleratedADMM", "AcceleratedRenyiADMM",
+    "AcceleratedSplitting", "AcceleratedVRADMM", "Algorithm", "AnswerMessages", "Asked", "Centred",
+    "Composition", "ConsensusADMM", "DualMessage", "EvaluateModel", "Exchanged", "GossipAlgorithm",
+    "GossipState", "LinearisedADMM", "LinearisedGossipADMM", "Method", "Newton", "Noise",
+    "NoisedGossip", "NoisedRelay", "NoisyGradient", "OneQuestion", "Option", "PublicSettings",
+    "RateWarning", "RelayAlgorithm", "RenyiADMM", "ServerMethod", "Setting", "Settings",
+    "SplittingADMM", "StarAlgorithm", "Turn", "Value", "Walkman", "add_centre", "at_agents",
+    "averaging", "batch_variance", "centre_multiplier", "check_centre", "check_options",
+    "method_named", "noise_of_gradients", "noise_share", "radius_of", "register",
+    "rounds_by_default", "settled", "smoothness_of", "unpacked", "variance_reduction",
 ]  # fmt: skip

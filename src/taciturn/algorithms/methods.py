@@ -21,6 +21,7 @@ from taciturn.algorithms.admm import ADMM, DPADMM, at_agents, steady_rho
 from taciturn.algorithms.algorithm import Algorithm, GossipAlgorithm, Noise, RelayAlgorithm
 from taciturn.algorithms.gossip import EXTRA, NIDS, LinearisedGossipADMM
 from taciturn.algorithms.linearised_admm import LinearisedADMM
+from taciturn.algorithms.newton import COVARIANCES, NEWTON, newton
 from taciturn.algorithms.noisy_gradient import ROUNDS, NoisyGradient, rounds_to_horizon
 from taciturn.algorithms.one_question import OneQuestion
 from taciturn.algorithms.relay import RECAL, Walkman
@@ -54,6 +55,7 @@ Value = float | int | str
 T = TypeVar("T")
 LEAST, MOST = 1e-30, 1e30
 TARGET_BOUND = 1.0  # targets are mapped to [-1, 1]
+LARGEST_SLOPE = 1e6  # of a record in `newton`, where nothing else bounds it
 RESIDUAL_BOUND = 0.25  # of residuals, an eighth of the target's range
 
 
@@ -207,6 +209,15 @@ STEP_RULE = Option(
 )
 
 
+COVARIANCE = Option(
+    "covariance",
+    str,
+    lambda setting: "dispersion" if isinstance(setting.problem.loss, Squared) else "model",
+    _one_of(*COVARIANCES),
+    "What standard errors rest on: model, dispersion or robust.",
+)
+
+
 class Composition(NamedTuple):
     """An algorithm with its questions, in the order of their numbers."""
 
@@ -230,6 +241,7 @@ class Method:
       (the coefficient of a loss of several margins is then not clipped), and whether the noise is
       inside the objective, so that the answer has no mu.
     - `epoch`: Maps the sampling rate to the number of rounds of an epoch.
+    - `most`: The largest bound on a record's coefficient with which it can be asked.
     - `elsewhere`: Maps a proposal to the stand-in of a method that runs in a separate process.
     """
 
@@ -243,6 +255,7 @@ class Method:
     minimises: bool = False
     inside: bool = False
     epoch: Callable[[float], int] = lambda _: 1
+    most: float = math.inf
     elsewhere: Callable[[Any], Composition] | None = None
 
     @classmethod
@@ -295,7 +308,8 @@ class Method:
         if isinstance(loss, Squared) and not self.minimises and math.isfinite(epsilon):
             return RESIDUAL_BOUND
         unclipped = self.minimises and loss.outputs is not None
-        return math.inf if math.isinf(epsilon) or unclipped else default_clip(loss)
+        found = math.inf if math.isinf(epsilon) or unclipped else default_clip(loss)
+        return min(found, self.most)
 
     def has(self, option: str) -> bool:
         """Whether the method has an option of that name."""
@@ -378,6 +392,14 @@ def _vradmm(setting: Setting) -> Composition:
     return Composition(algorithm, questions)
 
 
+def _newton(setting: Setting) -> Composition:
+    """Return Newton's method with the question of each round."""
+    clip = min(setting.clip, setting.problem.loss.lipschitz)
+    covariance = str(setting.options["covariance"])
+    algorithm = newton(setting.problem, setting.facts, clip, setting.rounds, covariance)
+    return Composition(algorithm, algorithm.asks)
+
+
 _SAMPLED = (SAMPLING_RATE, BATCH_SIZES)
 _STRUCTURED: dict[str, Any] = {
     "options": (*_SAMPLED, SMOOTHING, STEP_RULE),
@@ -426,6 +448,13 @@ _METHODS: dict[str, Method] = {
         summary="X'X and X'y, asked once (squared loss)",
         rounds=1,
         minimises=True,
+    ),
+    NEWTON: Method(
+        build=_newton,
+        summary="few Newton steps on noised second derivatives",
+        options=(COVARIANCE,),
+        rounds=8,
+        most=LARGEST_SLOPE,
     ),
     "sadmm": Method(
         build=_sadmm,

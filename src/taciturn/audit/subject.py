@@ -22,6 +22,7 @@ from taciturn.kernel.door import Chance, Door, Live, Raw, Record
 from taciturn.kernel.exact import exact_answers
 from taciturn.kernel.privacy import Adjacency, Messages, Observer, ReplaceOne, Terms
 from taciturn.kernel.questions import (
+    Derivatives,
     Gradient,
     Oracle,
     ProjectedStep,
@@ -189,6 +190,10 @@ class Canary:
     *Statistics.* With R = Y = 1 the bound sqrt(2) (R^2 + Y^2/2) / m is attained where the records x
     and z have norm R, x'z = Y^2/2 and the clipped targets are -Y and Y
     (`taciturn.kernel.questions.Statistics`): x = e_1 and z = e_1/2 + sqrt(3)/2 e_2.
+
+    *Derivatives.* The parts cannot move by their bounds at once. With opposite coefficients and k =
+    x'z the square of the move is C^2 (2 + 2 k) + W^2 (2 - 2 k^2), and in `Newton` W^2 = 2/3 C^2: k
+    = 3/4 is best, 0.875 of the bound, or 0.86 with the mean square.
     """
 
     problem: problems.Problem
@@ -271,6 +276,8 @@ def _saturating(oracle: Oracle, features: int) -> tuple[HostArray, HostArray] | 
     one, two = np.eye(features)[:2]
     if isinstance(oracle, Statistics) and oracle.target_bound == 1:
         return one, one / 2 + math.sqrt(3) / 2 * two
+    if isinstance(oracle, Derivatives) and oracle.clip == 1:
+        return one, 0.75 * one + math.sqrt(1 - 0.75**2) * two
     inner = oracle.inner if isinstance(oracle, Recentred) else oracle
     gradient = inner.gradient if isinstance(inner, ProjectedStep | ProximalStep) else inner
     known = isinstance(gradient, Gradient) and (gradient.clip, gradient.spread) == (1, None)
@@ -323,7 +330,7 @@ def plant(fault: Fault | None, algorithm: algorithms.Algorithm, live: Live) -> S
 def _unclipped(oracle: Oracle) -> Oracle:
     if isinstance(oracle, Statistics):
         return dataclasses.replace(oracle, target_bound=_FAR)
-    if not isinstance(oracle, Gradient | ProjectedStep | ProximalStep):
+    if not isinstance(oracle, Derivatives | Gradient | ProjectedStep | ProximalStep):
         raise InputError(f"{type(oracle).__name__} does not clip; choose another fault")
     return dataclasses.replace(oracle, clip=_FAR)
 

@@ -11,16 +11,18 @@ from types import MappingProxyType
 from taciturn.errors import InputError
 from taciturn.features.around import CONSTANT, CentredRows
 from taciturn.features.bins import Bins, Hats, set_bins
-from taciturn.features.feature_map import FeatureMap, Inputs, LazyRows, applied
+from taciturn.features.feature_map import FeatureMap, Inputs, LazyRows, Variable, applied
+from taciturn.features.formula import ALL, Formula
 from taciturn.features.fourier import Fourier
 from taciturn.features.scattering import Scattering
 
 __all__ = [
-    "COLUMNS", "CONSTANT", "FEATURES", "HATS", "CentredRows", "FeatureMap", "Inputs", "LazyRows",
-    "applied",
-    "feature_map_named", "set_bins", "usage",
+    "ALL", "COLUMNS", "CONSTANT", "FEATURES", "FORMULA", "HATS", "CentredRows", "FeatureMap",
+    "Formula", "Inputs", "LazyRows", "Variable", "applied", "feature_map_named", "set_bins",
+    "usage",
 ]  # fmt: skip
 
+FORMULA = "formula:"  # followed by the right side of a formula
 COLUMNS, HATS = "columns", "hats:10"  # no map; the default of tables where it is likely to pay
 
 # name: what its number counts (None if it has none), and the map
@@ -36,6 +38,8 @@ FEATURES: Mapping[str, tuple[str | None, Callable[..., FeatureMap]]] = MappingPr
 
 def feature_map_named(text: str, inputs: Inputs) -> FeatureMap:
     """Return the feature map with that name, for records with these public facts."""
+    if text.startswith(FORMULA):
+        return Formula(inputs, text.removeprefix(FORMULA))
     name, colon, number = text.partition(":")
     if name not in FEATURES:
         raise InputError(f"there is no feature map {name!r}; choose from {usage()}")

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pooch
@@ -21,6 +21,20 @@ from jaxtyping import Float
 from taciturn import checks
 from taciturn.errors import InputError
 from taciturn.typing import HostArray
+
+
+class Variable(NamedTuple):
+    """A column of the user's table among the encoded ones, as formulas name it.
+
+    - `first`: The place of its number, or of the first of its `values`.
+    - `values`: Its categories; None for a number.
+    - `plain`: Whether a number is one entry in [-1, 1], and a category one that is 1 or 0.
+    """
+
+    name: str
+    first: int
+    values: tuple[str, ...] | None
+    plain: bool
 
 
 @dataclass(frozen=True)
@@ -33,6 +47,7 @@ class Inputs:
     constant: int | None = None  # index of the column that is 1 in every row
     # height, width and channels; columns are ordered by channel, then by row
     picture: tuple[int, int, int] | None = None
+    variables: tuple[Variable, ...] = ()  # of a table, in its order
 
     def __post_init__(self) -> None:
         checks.positive("record_norm", self.record_norm)

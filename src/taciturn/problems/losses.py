@@ -15,7 +15,7 @@ from typing_extensions import override
 
 from taciturn import checks
 from taciturn.errors import InputError
-from taciturn.kernel.questions import Loss, Margins, PerRecord, TargetArray
+from taciturn.kernel.questions import Loss, Margins, PerRecord, RegressionLoss, TargetArray
 from taciturn.typing import Array, HostArray
 
 Scores = TypeVar("Scores", Array, HostArray)
@@ -290,6 +290,77 @@ class BoundedMultinomial(_Multinomial):
         factor = jnp.sum(factors * chosen, axis=-1, keepdims=True)
         score = factor * (p - chosen) - mean
         return jnp.asarray(self.lipschitz, margins.dtype) / jnp.sqrt(largest) * score
+
+
+class CountLoss(RegressionLoss):
+    r"""A loss whose score z is the logarithm of a mean, for targets encoded from [a, b].
+
+    The target y in [-1, 1] stands for the response r = a + (b - a) (y + 1) / 2, and the prediction
+    is encoded likewise. `lowest` is a, `highest` is b.
+    """
+
+    lowest: float = eqx.field(static=True)
+    highest: float = eqx.field(static=True)
+
+    def __check_init__(self) -> None:
+        if not 0 <= self.lowest < self.highest < math.inf:
+            raise InputError(
+                f"the response lies between {self.lowest:g} and {self.highest:g}; its public range "
+                "must begin at 0 or above, and end above that"
+            )
+
+    def response(self, targets: TargetArray) -> TargetArray:
+        """Return r of encoded targets, inside [a, b]."""
+        part = (jnp.clip(targets, -1, 1) + 1) / 2
+        return self.lowest + (self.highest - self.lowest) * part
+
+    def mean(self, margins: PerRecord) -> PerRecord:
+        """Return the mean exp(z) of the response, at most b."""
+        return jnp.exp(jnp.minimum(margins, math.log(self.highest)))
+
+    @override
+    def predict(self, margins: PerRecord) -> PerRecord:
+        share = (self.mean(margins) - self.lowest) / (self.highest - self.lowest)
+        return jnp.clip(2 * share - 1, -1, 1)
+
+    @override
+    def error(self, margins: PerRecord, targets: TargetArray) -> PerRecord:
+        """Return the squared error of the predicted mean, as encoded."""
+        return (self.predict(margins) - targets) ** 2
+
+
+@final
+class Poisson(CountLoss):
+    r"""l(z, r) = min(exp(z), b) - r z, with coefficient min(exp(z), b) - r: the Poisson likelihood.
+
+    A response of at most b has a mean of at most b, so the limit changes no mean that the model may
+    have; beyond z = log b the loss is b + b (z - log b) - r z, convex, with slope b - r >= 0. The
+    coefficient lies in [-b, b - a]. The second derivative is exp(z) <= b, and 0 beyond the limit,
+    where `curvature` returns b, so that Newton's method returns from there.
+    """
+
+    @property
+    def lipschitz(self) -> float:
+        """B, the largest size of the coefficient."""
+        return self.highest
+
+    @property
+    def smoothness(self) -> float:
+        """B."""
+        return self.highest
+
+    @override
+    def value(self, margins: PerRecord, targets: TargetArray) -> PerRecord:
+        beyond = jnp.maximum(margins - math.log(self.highest), 0)
+        return self.mean(margins) + self.highest * beyond - self.response(targets) * margins
+
+    @override
+    def coefficient(self, margins: PerRecord, targets: TargetArray) -> PerRecord:
+        return self.mean(margins) - self.response(targets)
+
+    @override
+    def curvature(self, margins: PerRecord, targets: TargetArray) -> PerRecord:
+        return self.mean(margins)
 
 
 @final

@@ -27,6 +27,7 @@ from taciturn.problems.losses import (
     Logistic,
     MarginLoss,
     MultinomialLogistic,
+    Poisson,
 )
 from taciturn.problems.regularisers import L1, L2, ElasticNet, NoRegulariser, Regulariser
 from taciturn.problems.sets import Ball, Box, ConvexSet, Simplex, WholeSpace
@@ -94,6 +95,7 @@ _LOSSES: dict[str, Entry[Loss]] = {
     "bounded-multinomial": Entry(BoundedMultinomial, task="multiclass", by_classes=True),
     "multinomial": Entry(MultinomialLogistic, task="multiclass", by_classes=True),
     "squared": Entry(Squared, task="regression"),
+    "poisson": Entry(Poisson, ("LOW", "HIGH"), task="regression"),
 }
 _LIKELIHOODS: dict[Task, str] = {
     "binary": "logistic", "multiclass": "multinomial", "regression": "squared",

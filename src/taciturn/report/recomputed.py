@@ -69,11 +69,12 @@ _MOST_ENTRIES = 10**8
 _FACTS: Mapping[str, str] = MappingProxyType({
     "mean": "coefficient row curvature? widened?",
     "perturbed": "coefficient row rho smoothness residual output_noise",
-    "moments": "row target", "target sums": "row target", "targets": "steps targets",
+    "moments": "row target", "derivatives": "coefficient row weight divisor squares?",
+    "target sums": "row target", "targets": "steps targets",
     "tally": "rows_per_person? offsets?", "errors": "rows_per_person?",
 })  # fmt: skip
 _COUNTS = ("steps", "targets", "rows_per_person")
-_DIVISORS = ("curvature", "rho", "output_noise")
+_DIVISORS = ("curvature", "divisor", "rho", "output_noise")
 _MECHANISMS: Mapping[str, Callable[[], Mechanism]] = MappingProxyType(
     {"gaussian": Gaussian, "laplace": Laplace, "nonoise": NoNoise}
 )
@@ -314,7 +315,7 @@ def _check_sensitivity(
         return
     facts = {n: value if n == "kind" else _number(value) for n, value in question.items()}
     entries = leg["values"]
-    if kind == "moments":  # D (D + 1) / 2 + D entries
+    if kind in ("moments", "derivatives"):  # D (D + 1) / 2 + D entries, or one more
         entries = (math.isqrt(9 + 8 * entries) - 3) // 2
     spec = Spec(tuple(records.tolist()), (entries,), 1.0, 1.0, 1.0)
     norm: Norm = "l1" if leg["noise"] == "laplace" else "l2"

@@ -13,7 +13,7 @@ import pandas as pd
 from jaxtyping import Bool, Float, Int, Num
 
 from taciturn.errors import InputError
-from taciturn.features import Inputs, set_bins
+from taciturn.features import Inputs, Variable, set_bins
 from taciturn.kernel.records import clip_rows
 from taciturn.tables.bounds import Bounds
 from taciturn.tables.cells import CellError, EmptyError, check_filled, empty, numbers, spelled
@@ -287,13 +287,23 @@ def inputs_of(bounds: Bounds) -> Inputs:
 
     A feature map may bin the numbers that span [-1, 1] and have no bins.
     """
-    names, place, numbers = encoded_names(bounds), 0, []
-    for fact in bounds.columns.values():
+    names, place, numbers, variables = encoded_names(bounds), 0, [], []
+    for name, fact in bounds.columns.items():
         symmetric = bounds.interval == "symmetric" and isinstance(fact, Numeric)
         if symmetric and not fact.coding.keys() & {"bins", "centre", "weight"}:
             numbers.append(place)
+        values = fact.values if isinstance(fact, Categories) else None
+        variables.append(Variable(name, place, values, plain=_is_plain(fact)))
         place += len(entries_of(fact))
-    return Inputs(names, encoded_norm(bounds), tuple(numbers), constant=place)
+    known = tuple(variables)
+    return Inputs(names, encoded_norm(bounds), tuple(numbers), place, variables=known)
+
+
+def _is_plain(fact: Column) -> bool:
+    """Return whether a number is one entry in [-1, 1], and a category one that is 1 or 0."""
+    if isinstance(fact, Categories):
+        return fact.weight == 1 and not any(fact.shares)
+    return fact.weight == 1 and entries_of(fact) == (None,)
 
 
 def encoded_rows(

@@ -5,16 +5,16 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from taciturn import checks, problems, tables
 from taciturn.documents import Part
 from taciturn.errors import InputError
 from taciturn.features import COLUMNS, FeatureMap, Inputs, feature_map_named
 from taciturn.kernel.records import held_out_counts, held_out_share
-from taciturn.problems import ConvexSet, Direction, Loss, Monotone, Name, Named
+from taciturn.problems import ConvexSet, Direction, Loss, Monotone, Named
 from taciturn.tables import Bounds, Categories, Form, Numeric
 from taciturn.tables.columns import Scale
 from taciturn.training.parts import Count
@@ -22,6 +22,8 @@ from taciturn.typing import Interval, Task
 
 MOST_COORDINATES, MOST_NORM = 10**7, 1e15
 MONOTONE = "monotone"
+# a formula is part of the name of its feature map
+FeatureName: TypeAlias = Annotated[str, Field(max_length=5000)]
 # tolerance for sums of shares such as 1/3 written with a few digits
 _ROUNDING = 0.01
 
@@ -147,7 +149,7 @@ class DataFacts(Part):
     numbers: int = 0
     constant: bool = False
     picture: tuple[int, int, int] | None = None
-    features: Name | None = None
+    features: FeatureName | None = None
 
     @classmethod
     def of(cls, bounds: Bounds) -> DataFacts:

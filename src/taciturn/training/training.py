@@ -21,7 +21,7 @@ import pandas as pd
 
 import taciturn
 from taciturn import engine, models
-from taciturn.algorithms import METHODS, Centred, Method
+from taciturn.algorithms import METHODS, NEWTON, Asked, Centred, Method
 from taciturn.budget import Account, Reservation
 from taciturn.certificates import document_of, stated
 from taciturn.datasets import Dataset
@@ -32,6 +32,7 @@ from taciturn.errors import InputError, reason
 from taciturn.features import CentredRows, FeatureMap
 from taciturn.kernel.privacy import Certificate
 from taciturn.kernel.records import Devices, Draw, Origin
+from taciturn.problems import CountLoss
 from taciturn.tables import Report, Table
 from taciturn.training import evaluation
 from taciturn.training.assessment import (
@@ -116,6 +117,7 @@ class Training:
     - `evaluation`: The private evaluation; None if there was none, or it failed.
     - `choice`: The certificate of all trainings among which this one was chosen, and of the choice;
       None if it was the only one.
+    - `asked`: Of Newton's method, the last question and its answer, for standard errors.
     """
 
     proposal: Proposal
@@ -135,6 +137,7 @@ class Training:
     covering: Certificate | None = None
     evaluation: Evaluated | None = None
     choice: Certificate | None = None
+    asked: Asked | None = None
 
     @property
     def certificate(self) -> Certificate:
@@ -222,9 +225,10 @@ def table_model_terms(
     if proposal.data.table is None:
         raise InputError("the proposal is for no table, so its model has no columns; name a table")
     bounds = proposal.data.table.bounds
+    log_mean = isinstance(proposal.problem.loss, CountLoss)
     if features is None:
-        return models.table_terms(bounds, weights)
-    return models.feature_terms(bounds, features, weights)
+        return models.table_terms(bounds, weights, log_mean=log_mean)
+    return models.feature_terms(bounds, features, weights, log_mean=log_mean)
 
 
 def model_of(
@@ -334,7 +338,7 @@ def train(  # noqa: PLR0913 - what is run, who pays, and who is shown what
     if devices is not None and reference:
         raise InputError("the optimum without privacy is computed in one process; leave it out")
     agree(data, proposal, among)
-    kept = {"models"} if trace else set()
+    kept, by_newton = {"models"} if trace else set(), proposal.method.name == NEWTON
     with _payment(account, data, proposal, plan, seed) as reservation:
         if isinstance(data, Counted):
             data = read(data, proposal, seed, among, reading)
@@ -346,7 +350,7 @@ def train(  # noqa: PLR0913 - what is run, who pays, and who is shown what
             data.shards(proposal.precision, centre=proposal.centre),
             runtime="simulate",
             seed=seed,
-            keep=frozenset(kept | {"publics"} if proposal.centre else kept),
+            keep=frozenset(kept | {"publics"} if proposal.centre or by_newton else kept),
             report=report,
             account=reservation,
             devices=devices,
@@ -455,6 +459,9 @@ def _training_of(
         centre = np.asarray(public, np.float64)
         # without the entry of the constant
         features = CentredRows(inputs_for(data.dataset), features, centre[:-1])
+    asked = finished.trace.publics if proposal.method.name == NEWTON else None
+    if asked is not None:
+        asked = jax.tree.map(lambda leaf: np.asarray(leaf)[-1], asked)
     stated = (*data.dataset.conditions, *proposal.conditions)
     conditional = proposal.conditional or data.conditional
     certificate = finished.certificate.under(stated, conditional=conditional)
@@ -475,6 +482,7 @@ def _training_of(
         warnings=warnings,
         charged=finished.charged,
         covering=covering,
+        asked=asked,
     )
 
 

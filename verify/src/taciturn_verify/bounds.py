@@ -19,9 +19,13 @@ def bound_sensitivity(leg: Fields, answer: Fields, terms: Fields, m: int) -> flo
                 found *= (1 + question.widened) / share / (question.curvature or 1)
         case "moments":
             row, target = question.row, question.target
-            far, near = 2 * row * target, math.sqrt(2) * (row**2 + target**2 / 2)
-            moved = near if target <= math.sqrt(2) * row else far
+            near = target <= math.sqrt(2) * row
+            moved = math.sqrt(2) * (row**2 + target**2 / 2) if near else 2 * row * target
             found = norm * (row * math.hypot(row, target) if zero_out else moved) * (k / m)
+        case "derivatives":
+            slope = question.coefficient * question.row * (1 if zero_out else 2)
+            bent = question.weight * question.row**2 * (1 if zero_out else math.sqrt(2))
+            found = norm * math.hypot(slope, bent, question.squares) * (k / question.divisor)
         case "tally" | "errors":
             rows, unit, s = question.rows_per_person, terms.unit, getattr(question, "offsets", 0)
             fits = not rows or unit != "person" or rows == terms.rows_per_person

@@ -71,6 +71,8 @@ OBJECTS = {
     "kind mean": "coefficient:figure row:number curvature?:positive widened?:number",
     "kind perturbed": "coefficient:number row:number rho:positive smoothness:number "
     "residual:number output_noise:positive",
+    "kind derivatives": "coefficient:number row:number weight:number divisor:positive "
+    "squares?:number",
     "kind targets": "steps:count targets:count",
     "kind claimed": "by:text*",
     "slot": "times:count answers:answer*",

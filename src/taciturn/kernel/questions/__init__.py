@@ -26,6 +26,7 @@ from taciturn.kernel.questions.claims import (
     foreign_operation,
     name_of_class,
 )
+from taciturn.kernel.questions.derivatives import Derivatives
 from taciturn.kernel.questions.gradient import (
     Gradient,
     MinibatchDifference,
@@ -72,7 +73,7 @@ from taciturn.kernel.questions.targets import Residual, TargetGradient, TargetQu
 
 KINDS: tuple[type[Question], ...] = (
     Gradient, RowMean, Recentred, CentredGradient, ProjectedStep, ProximalStep, PerturbedStep,
-    Statistics, Tally, ClippedErrors, TargetGradient, Targets, Residual,
+    Statistics, Derivatives, Tally, ClippedErrors, TargetGradient, Targets, Residual,
 )  # fmt: skip
 # the forms of queries
 QUERIES: Mapping[str, Any] = MappingProxyType(
@@ -81,12 +82,12 @@ QUERIES: Mapping[str, Any] = MappingProxyType(
 
 __all__ = [
     "BINS", "KINDS", "NEAREST", "QUERIES", "AddedNoise", "AllRecords", "Around", "Assumptions",
-    "AtStep", "Centre", "CentredGradient", "ClippedErrors", "Drawn", "FixedSizeBatches", "Gradient",
-    "Loss", "Margins", "MinibatchDifference", "MinibatchGradient", "OnLattice", "Oracle", "Pair",
-    "PerRecord", "PerturbedStep", "Point", "PoissonBatches", "ProjectedStep", "ProximalStep",
-    "Question", "Recentred", "RegressionLoss", "Residual", "RowMean", "Sampling", "Squared",
-    "Statistics", "Step", "Tally", "TargetArray", "TargetGradient", "TargetQuestion", "Targets",
-    "Words", "around", "bound_of", "check_of_library", "clip_coefficient", "clipped_centre",
-    "custom_classes", "foreign_operation", "is_full_batch", "margins", "name_of_class",
-    "record_sum", "statistics_size",
+    "AtStep", "Centre", "CentredGradient", "ClippedErrors", "Derivatives", "Drawn",
+    "FixedSizeBatches", "Gradient", "Loss", "Margins", "MinibatchDifference", "MinibatchGradient",
+    "OnLattice", "Oracle", "Pair", "PerRecord", "PerturbedStep", "Point", "PoissonBatches",
+    "ProjectedStep", "ProximalStep", "Question", "Recentred", "RegressionLoss", "Residual",
+    "RowMean", "Sampling", "Squared", "Statistics", "Step", "Tally", "TargetArray",
+    "TargetGradient", "TargetQuestion", "Targets", "Words", "around", "bound_of",
+    "check_of_library", "clip_coefficient", "clipped_centre", "custom_classes", "foreign_operation",
+    "is_full_batch", "margins", "name_of_class", "record_sum", "statistics_size",
 ]  # fmt: skip

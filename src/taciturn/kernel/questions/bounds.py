@@ -158,6 +158,35 @@ def moments(facts: Facts, spec: Spec, adjacency: Adjacency, norm: Norm) -> Deriv
     return change * share, reason + text
 
 
+def derivatives(facts: Facts, spec: Spec, adjacency: Adjacency, norm: Norm) -> Derived:
+    """Return the bound of (1/N) sum_j (H, cx, q): |cx| <= C R, |H| <= W R^2 and q <= Q.
+
+    **Guarantee.** H = vv' is positive semi-definite with |v|^2 <= W R^2 (`weight` W), and 0 <= q <=
+    Q (`squares`, 0 if there is none). Replacing the term (vv', g, q) by (uu', f, r) moves the sum
+    by the root of
+
+        |vv' - uu'|^2 + |g - f|^2 + (q - r)^2 <= 2 W^2 R^4 + 4 C^2 R^2 + Q^2,
+
+    since |vv' - uu'|^2 = |v|^4 + |u|^4 - 2 (v'u)^2. Setting it to zero moves it by at most the root
+    of W^2 R^4 + C^2 R^2 + Q^2. A bounded change is a special case of replacing. If several records
+    may change, it is k_i times that, by the triangle inequality, and in the 1-norm the square root
+    of the number of entries times that. Each holds at every query.
+    """
+    first, bent = facts["coefficient"] * facts["row"], facts["weight"] * facts["row"] ** 2
+    last, zero_out = facts.get("squares", 0.0), isinstance(adjacency.relation, ZeroOut)
+    pair = (1.0, 1.0) if zero_out else (math.sqrt(2), 2.0)
+    change = math.hypot(pair[0] * bent, pair[1] * first, last)
+    why = "set to zero: the root of" if zero_out else "replaced: the root of 2"
+    reason = f"sum of terms (H, cx) over N, |H| <= W R^2 and |cx| <= C R; one is {why} (W R^2)^2 "
+    reason += f"+ {'' if zero_out else '4 '}(C R)^2{' + Q^2' if last else ''}"
+    if norm == "l1":
+        features = spec.shape[0]
+        change *= math.sqrt(features * (features + 3) // 2 + (last > 0))
+        reason += ", times the square root of the number of entries"
+    reason += _together(adjacency).replace("targets", "records")
+    return change * adjacency.changed(spec.counts) / facts["divisor"], reason
+
+
 def _share(spec: Spec, adjacency: Adjacency) -> Derived:
     """Return the share of one unit in a mean, k_i / m_i, and its derivation."""
     share = adjacency.changed(spec.counts) / np.asarray(spec.counts, dtype=np.float64)
@@ -261,6 +290,6 @@ def _together(adjacency: Adjacency) -> str:
 
 
 _KINDS: Mapping[str, Callable[..., Derived]] = MappingProxyType({
-    "mean": mean, "perturbed": mean, "moments": moments, "tally": sums, "errors": sums,
-    "targets": targets, "target sums": target_sums,
+    "mean": mean, "perturbed": mean, "moments": moments, "derivatives": derivatives, "tally": sums,
+    "errors": sums, "targets": targets, "target sums": target_sums,
 })  # fmt: skip

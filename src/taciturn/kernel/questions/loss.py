@@ -73,6 +73,15 @@ class Loss(eqx.Module):
         slopes: Margins = jax.grad(lambda z: jnp.sum(self.value(z, targets)))(margins)
         return slopes
 
+    def curvature(self, margins: PerRecord, targets: TargetArray) -> PerRecord:
+        """Return d^2 l/dz^2 of one margin of every record, at most `smoothness`.
+
+        Here by differentiation.
+        """
+        ones = jnp.ones_like(margins)
+        bent: Array = jax.jvp(lambda z: self.coefficient(z, targets), (margins,), (ones,))[1]
+        return bent
+
     @abc.abstractmethod
     def predict(self, margins: Margins) -> TargetArray:
         """Return the predicted target of every record."""

@@ -57,7 +57,7 @@ class Statistics(Question):
 
     def answer_shape(self, model_shape: tuple[int, ...]) -> tuple[int, ...]:
         """Return `(D(D + 1)/2 + D,)` for a model of shape `(D,)`."""
-        return (statistics_size(_features(model_shape)),)
+        return (statistics_size(features_of(model_shape)),)
 
     def facts(self, spec: Spec) -> dict[str, Any]:
         """Return R and Y."""
@@ -82,11 +82,12 @@ def packed(matrix: Float[Array, "D D"]) -> Float[Array, "P"]:
     return matrix[rows, columns] * weight
 
 
-def _features(model_shape: tuple[int, ...]) -> int:
+def features_of(model_shape: tuple[int, ...]) -> int:
+    """Return D of a model of shape `(D,)`; raise `InputError` for any other shape."""
     if len(model_shape) != 1:
         raise InputError(
-            f"the model has shape {model_shape}; the statistics of linear regression are for a "
-            "vector, so use a loss with one margin"
+            f"the model has shape {model_shape}; matrices of second moments are for a vector, so "
+            "use a loss with one margin"
         )
     return model_shape[0]
 

@@ -1,0 +1,186 @@
+"""`taciturn regress`: a table of coefficients with standard errors, within a privacy budget."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from taciturn import regression, training
+from taciturn.cli import console
+from taciturn.cli.accounts import ACCOUNT_OPTIONS, account_given, confirmed, failed_if_interrupted
+from taciturn.cli.console import OUTPUT, Force, Json, Option, Quiet, path_option
+from taciturn.cli.options import all_options, run_options
+from taciturn.cli.outcome import Keeper, Output, warned
+from taciturn.cli.records import counted_records
+from taciturn.errors import InputError
+from taciturn.regression import RegressionTable, regression_table
+from taciturn.report import charged_line, check_out, write_folder
+from taciturn.training import Attempts, Counted, Proposal, Training
+from taciturn.training.request import METHOD
+
+_OF_RUN = ("epsilon", "delta", "agents", "observer", "colluders", "relation", "rounds")
+# standard errors are of independent rows, all of which have a response
+_NOT_HERE = ("test", "person_column", "leave_out")
+_OPTIONS: dict[str, Option] = {
+    **{name: one for name, one in all_options().items() if name in _OF_RUN},
+    "rounds": Option(int, "Number of rounds, at least 4. [default: 8; 9 with --robust]", METHOD),
+    **{name: one for name, one in console.TABLE_OPTIONS.items() if name not in _NOT_HERE},
+    **ACCOUNT_OPTIONS,
+}
+_FAMILIES = ", ".join(regression.FAMILIES)
+_ALONE = (
+    "NOT PRIVATE: this table is a function of the records alone. It may be seen where the records "
+    "may be seen, and nothing of it may leave."
+)
+
+
+@console.takes(_OPTIONS)
+def regress(  # noqa: PLR0913 - one parameter per option
+    *,
+    data: Annotated[
+        Path,
+        typer.Argument(
+            parser=console.path, help="A CSV or Parquet file, or a folder with a file per agent."
+        ),
+    ],
+    formula: Annotated[
+        str | None,
+        typer.Option(help='Such as "ill ~ age + C(sex) + age:sex". [default: every column]'),
+    ] = None,
+    family: Annotated[str, typer.Option(help=f"{_FAMILIES}.")] = "gaussian",
+    robust: Annotated[
+        bool, typer.Option("--robust", help="Standard errors that hold if the family is wrong.")
+    ] = False,
+    without_privacy: Annotated[
+        bool,
+        typer.Option(
+            "--without-privacy", help="The same without noise, for the owner's eyes alone."
+        ),
+    ] = False,
+    out: Annotated[Path | None, path_option("A new folder for the table.", OUTPUT)] = None,
+    force: Force = False,
+    quiet: Quiet = False,
+    json: Json = False,
+    **given: Any,
+) -> None:
+    """Estimate a regression, with standard errors, within a total privacy budget."""
+    if without_privacy:
+        also = console.first_given(given, ("epsilon", "delta", "account"))
+        if also:
+            raise InputError(f"--without-privacy has no budget; leave {also} out")
+        given["epsilon"] = math.inf
+    account = account_given(given)
+    keeper = Keeper(Output(out, force, False, False, json))
+    if out is not None:
+        check_out(out, force=force)
+    counted, proposal = _prepared(data, formula, family, robust, given)
+    if account is not None:
+        account = confirmed(account, (file.digest for file in counted.files), counted.columns)
+    shown = not (quiet or json)
+    with failed_if_interrupted(account), console.bar(proposal.rounds, shown=shown) as bar:
+        trained = console.interruptible(
+            lambda: training.training.train(
+                counted,
+                proposal,
+                report=bar,
+                warn=warned,
+                account=account,
+                release=keeper.keep,
+                trace=False,
+            )
+        )
+    keeper.settle(trained)
+    table = regression_table(trained)
+    written = _write(table, trained, keeper)
+    if json:
+        console.emit({**table.to_dict(), "certificate": list(trained.certificate.lines())})
+    else:
+        if math.isinf(proposal.budget.epsilon):
+            typer.secho(_ALONE, fg="red", err=True)
+        typer.echo("\n".join(map(console.printable, _lines(table, trained, written))))
+    if out is not None and (written is None or keeper.elsewhere is not None):
+        raise typer.Exit(2)
+
+
+def _prepared(
+    data: Path, formula: str | None, family: str, robust: bool, given: dict[str, Any]
+) -> tuple[Counted, Proposal]:
+    """Return counted records and the proposal for them; no cell is read."""
+    chosen = regression.family_named(family)
+    tables = {name: given.pop(name, None) for name in console.TABLE_OPTIONS}
+    if tables["bounds"] is None:
+        raise InputError(
+            "a regression needs public bounds of its columns; write them with taciturn bounds, "
+            "check them, and add --bounds FILE"
+        )
+    if tables["target"] is None and formula is not None:
+        tables["target"] = regression.sides(formula)[0]
+    options = run_options(dict.fromkeys(all_options()) | given)
+    output = Output(None, False, False, False, True)
+    counted = counted_records(
+        str(data), tables, output, lambda _: options.division(published=False)
+    )
+    assert counted.facts.table is not None
+    bounds = counted.facts.table.bounds
+    request = regression.regression_request(options.request, bounds, formula, chosen, robust=robust)
+    proposal = training.proposal_for(counted, request, options.structure)
+    regression.parts_of(proposal)  # nothing may fail after the charge
+    training.check_data(counted, proposal)
+    return counted, proposal
+
+
+def _write(table: RegressionTable, trained: Training, keeper: Keeper) -> Path | None:
+    """Write the table beside model and certificate; return its file, None if it is not written."""
+    folder = keeper.folder
+    if folder is None or keeper.certificate is None:
+        return None
+    texts: dict[str, str | bytes] = {
+        "coefficients.json": table.to_json(),
+        "coefficients.csv": table.to_frame().to_csv(),
+        "proposal.json": trained.proposal.to_json() + "\n",
+    }
+    attempts = Attempts(warned)
+    attempts.attempt("writing the table", lambda: write_folder(texts, folder, force=True), None)
+    return None if attempts.failures else folder / "coefficients.csv"
+
+
+def _lines(table: RegressionTable, trained: Training, written: Path | None) -> list[str]:
+    head = f"{table.family.name} regression, {table.formula}, {table.records:,} records"
+    lines = [head, *(f"  {name}: compared with {one}" for name, one in table.references.items())]
+    lines += ["", *(_refused(table.refused) if table.refused else _table(table))]
+    lines += ["", "Certificate", *(f"  {line}" for line in trained.certificate.lines())]
+    lines += ["", charged_line(trained.charged)]
+    return [*lines, *([] if written is None else [f"Table: {written}"])]
+
+
+def _refused(reason: str) -> Sequence[str]:
+    return [f"No table: {reason}"]
+
+
+def _table(table: RegressionTable) -> list[str]:
+    effect = table.family.effect
+    heads = ["", "estimate", "std. error", "95 % interval", "p", "sampling", "noise"]
+    rows = [heads + ([] if effect is None else [effect, "95 % interval"])]
+    for one in table.coefficients:
+        row = [
+            one.term, f"{one.estimate:.4g}", f"{one.standard_error:.3g}",
+            f"{one.low:.4g} to {one.high:.4g}", _p(one.p_value),
+            f"{one.by_sampling:.3g}", f"{one.by_noise:.3g}",
+        ]  # fmt: skip
+        if effect is not None:
+            ratio = "" if one.effect is None else f"{one.effect:.4g}"
+            ends = "" if one.effect is None else f"{one.effect_low:.4g} to {one.effect_high:.4g}"
+            row += [ratio, ends]
+        rows.append(row)
+    note = "sampling and noise: the two parts of the standard error; their squares add up"
+    return [*console.table(rows).split("\n"), note]
+
+
+def _p(value: float | None) -> str:
+    if value is None:
+        return ""
+    return "< .0001" if value < 1e-4 else f"{value:.4f}"

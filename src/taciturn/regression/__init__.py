@@ -1,0 +1,20 @@
+"""Private regression tables: coefficients with standard errors, from Newton's method."""
+
+from taciturn.regression.families import FAMILIES, Family, family_named
+from taciturn.regression.inference import Fit, fit, noise_of_mean
+from taciturn.regression.request import regression_request, sides
+from taciturn.regression.table import (
+    LEVEL,
+    Coefficient,
+    RegressionTable,
+    in_units,
+    parts_of,
+    references,
+    regression_table,
+)
+
+__all__ = [
+    "FAMILIES", "LEVEL", "Coefficient", "Family", "Fit", "RegressionTable", "family_named", "fit",
+    "in_units", "noise_of_mean", "parts_of", "references", "regression_request", "regression_table",
+    "sides",
+]  # fmt: skip

@@ -1,0 +1,199 @@
+"""The table of coefficients: estimates, standard errors, intervals and p-values."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float
+from scipy.stats import norm
+
+from taciturn.algorithms import NEWTON, Newton
+from taciturn.errors import InputError
+from taciturn.features import Formula
+from taciturn.regression.families import FAMILIES, Family
+from taciturn.regression.inference import Fit, fit
+from taciturn.tables import INTERCEPT, Bounds, Numeric, offsets_and_scales
+from taciturn.training import Proposal, Training
+from taciturn.typing import HostArray
+
+LEVEL = 0.95
+
+
+class Coefficient(NamedTuple):
+    """One row of the table, per unit of the user's columns.
+
+    - `by_sampling`, `by_noise`: The parts of the standard error, whose squares add up.
+    - `effect`, `effect_low`, `effect_high`: The exponentials of estimate and interval: an odds or
+      rate ratio; None if that is nothing.
+    """
+
+    term: str
+    estimate: float
+    standard_error: float
+    low: float
+    high: float
+    p_value: float | None  # None if the error is 0
+    by_sampling: float
+    by_noise: float
+    effect: float | None
+    effect_low: float | None
+    effect_high: float | None
+
+
+@dataclass(frozen=True)
+class RegressionTable:
+    """Coefficients with their standard errors, or the reason why there are none.
+
+    - `references`: The value of each category against which the others are compared.
+    - `refused`: Why nothing is estimated; None if it is.
+    """
+
+    family: Family
+    target: str
+    formula: str
+    records: int
+    references: dict[str, str]
+    coefficients: tuple[Coefficient, ...]
+    refused: str | None
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the coefficients, one row per term."""
+        frame = pd.DataFrame(self.coefficients, columns=list(Coefficient._fields))
+        return frame.set_index("term")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values."""
+        return {
+            "family": self.family.name,
+            "target": self.target,
+            "formula": self.formula,
+            "records": self.records,
+            "level": LEVEL,
+            "effect": self.family.effect,
+            "references": self.references,
+            "refused": self.refused,
+            "coefficients": [one._asdict() for one in self.coefficients],
+        }
+
+    def to_json(self) -> str:
+        """Return `to_dict` as JSON."""
+        return json.dumps(self.to_dict(), indent=1, allow_nan=False) + "\n"
+
+
+def regression_table(training: Training) -> RegressionTable:
+    """Return the table of a finished training by Newton's method on a table of records.
+
+    **Guarantee.** Post-processing of noised answers by public facts: the plan, the proposal and the
+    last public value.
+    """
+    proposal, asked = training.proposal, training.asked
+    family, method, formula, bounds = parts_of(proposal)
+    if asked is None:
+        raise InputError(f"only a training by {NEWTON} has standard errors; use --algorithm newton")
+    found = fit(training.plan, method, asked)
+    return RegressionTable(
+        family=family,
+        target=bounds.target_name,
+        formula=f"{bounds.target_name} ~ {formula.text}",
+        records=sum(proposal.counts),
+        references=references(formula),
+        coefficients=()
+        if found.refused is not None
+        else tuple(_rows(found, formula, bounds, family)),
+        refused=found.refused,
+    )
+
+
+def parts_of(proposal: Proposal) -> tuple[Family, Newton, Formula, Bounds]:
+    """Return family, method, formula and bounds; `InputError` for a run without a table."""
+    table, method = proposal.data.table, proposal.composition().algorithm
+    features = proposal.data.feature_map
+    family = next((one for one in FAMILIES.values() if one.loss == proposal.loss.name), None)
+    if table is None or family is None or not isinstance(method, Newton):
+        raise InputError(
+            "a table of coefficients needs a table of records, one of the families "
+            f"{', '.join(FAMILIES)}, and the method {NEWTON}"
+        )
+    if not isinstance(features, Formula):
+        raise InputError("a table of coefficients needs a formula as features")
+    if sum(proposal.counts) <= features.columns:
+        raise InputError(
+            f"{sum(proposal.counts)} records are too few for {features.columns} coefficients; "
+            "leave terms out"
+        )
+    return family, method, features, table.bounds
+
+
+def references(formula: Formula) -> dict[str, str]:
+    """Return the reference value of every category of a formula."""
+    known = {one.name: one for one in formula.inputs.variables}
+    return {
+        factor.column: values[0] if factor.reference is None else factor.reference
+        for term in formula.terms
+        if len(term) == 1
+        for factor in term
+        if (values := known[factor.column].values) is not None
+    }
+
+
+def _rows(found: Fit, formula: Formula, bounds: Bounds, family: Family) -> Iterator[Coefficient]:
+    to_units, constant = in_units(formula, bounds, log_mean=family.of_range)
+    estimates = to_units @ found.estimate + constant
+    parts = (to_units @ part @ to_units.T for part in (found.by_sampling, found.by_noise))
+    sampling, noise = (np.sqrt(np.maximum(np.diag(part), 0)) for part in parts)
+    z = float(norm.isf((1 - LEVEL) / 2))
+    order = [len(formula.names) - 1, *range(len(formula.names) - 1)]  # the constant first
+    for place in order:
+        estimate, error = float(estimates[place]), math.hypot(sampling[place], noise[place])
+        low, high = estimate - z * error, estimate + z * error
+        p_value = 2 * float(norm.sf(abs(estimate) / error)) if error > 0 else None
+        name = INTERCEPT if place == order[0] else formula.names[place]
+        shown = family.effect is not None and place != order[0]
+        effects = [_exp(one) for one in (estimate, low, high)] if shown else [None] * 3
+        yield Coefficient(
+            name, estimate, error, low, high, p_value, float(sampling[place]), float(noise[place]),
+            *effects,
+        )  # fmt: skip
+
+
+def _exp(value: float) -> float:
+    return math.exp(min(max(value, -700.0), 700.0))
+
+
+def in_units(
+    formula: Formula, bounds: Bounds, *, log_mean: bool
+) -> tuple[Float[HostArray, "D D"], Float[HostArray, "D"]]:
+    r"""Return the matrix A and the vector a by which weights w become A w + a, in the user's units.
+
+    An entry of a row is (x - c) / h, x in units of its column (on its scale). A feature, a product
+    of entries, is the sum over the subsets S of its places of
+
+    .. math:: \prod_{p \in S} x_p \prod_{p \notin S} (-c_p) \Big/ \prod_p h_p,
+
+    and each of these products is a feature, too, since formulas have all parts of a product. For a
+    numeric target both are times half of its range, and a is its middle in the constant.
+    """
+    zeros, units = offsets_and_scales(bounds)
+    constant = formula.inputs.constant
+    places = [tuple(p for p in one.places if p != constant) for one in formula.products]
+    row_of = {frozenset(found): row for row, found in enumerate(places)}
+    found = np.zeros((len(places), len(places)))
+    for column, factors in enumerate(places):
+        for size in range(len(factors) + 1):
+            for kept in itertools.combinations(factors, size):
+                rest = [-zeros[p] for p in factors if p not in kept]
+                if 0.0 not in rest:
+                    value = math.prod(rest) / math.prod(units[p] for p in factors)
+                    found[row_of[frozenset(kept)], column] += value
+    added = np.zeros(len(places))
+    if isinstance(bounds.target, Numeric) and not log_mean:
+        found *= bounds.half_range
+        added[row_of[frozenset()]] = bounds.target.minimum + bounds.target.width / 2
+    return found, added
