@@ -25,8 +25,7 @@ from taciturn.engine import run
 from taciturn.engine.planning import Plan, plan
 from taciturn.kernel.privacy import Adjacency, Messages, Observer, ReplaceOne, Sum, Terms
 from taciturn.kernel.records import Shards, pack
-from taciturn.problems import Logistic, Loss, NoRegulariser, Poisson, Problem, Squared
-from taciturn.problems import public_facts
+from taciturn.problems import Logistic, Loss, NoRegulariser, Poisson, Problem, Squared, public_facts
 from taciturn.regression import Fit, fit
 from taciturn.typing import HostArray
 
@@ -67,12 +66,12 @@ def main() -> None:
     for name in given.families:
         for records in given.records:
             for cell, found in _cells(FAMILIES[name], records, given.repetitions).items():
-                print(",".join([name, str(records), *cell, _line(FAMILIES[name], found)]), flush=True)
+                print(
+                    ",".join([name, str(records), *cell, _line(FAMILIES[name], found)]), flush=True
+                )
 
 
-def _cells(
-    family: Family, records: int, repetitions: int
-) -> dict[tuple[str, str], list[Fit]]:
+def _cells(family: Family, records: int, repetitions: int) -> dict[tuple[str, str], list[Fit]]:
     """Return the fits of every observer and epsilon, all on the same records."""
     plans: dict[tuple[str, str], tuple[Plan, Newton]] = {}
     found: dict[tuple[str, str], list[Fit]] = defaultdict(list)
@@ -84,9 +83,7 @@ def _cells(
             for epsilon in EPSILONS
         }
         for cell, (made, method) in plans.items():
-            done = run(
-                made, shards, runtime="simulate", seed=seed, keep=frozenset({"publics"})
-            )
+            done = run(made, shards, runtime="simulate", seed=seed, keep=frozenset({"publics"}))
             last = jax.tree.map(lambda leaf: np.asarray(leaf)[-1], done.trace.publics)
             found[cell].append(fit(made, method, last))
     return found
