@@ -284,7 +284,7 @@ def test_every_star_method_has_a_centre_or_says_why_not(name):
     facts = facts_of("regression" if name == "one-question" else "binary", columns=5)
     rounds = 1 if name == "one-question" else 5
     request = Request(epsilon=1.0, delta=1e-5, algorithm=name, centre=True, rounds=rounds)
-    if name in {"dvp", "one-question"}:
+    if name in {"dvp", "newton", "one-question"}:
         with pytest.raises(InputError, match="leave the centre out"):
             propose(facts, (900,) * 3, request)
     else:
