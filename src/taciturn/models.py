@@ -12,6 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple, NoReturn, get_args
 
+import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 from jaxtyping import Float
@@ -20,7 +21,16 @@ from taciturn import checks
 from taciturn.errors import InputError
 from taciturn.features import CentredRows, FeatureMap, feature_map_named
 from taciturn.kernel.questions import Squared
-from taciturn.problems import ClippedLoss, CountLoss, Named, is_second, loss_named, weighted
+from taciturn.problems import (
+    ClippedLoss,
+    CountLoss,
+    CumulativeLogistic,
+    Named,
+    Survival,
+    is_second,
+    loss_named,
+    weighted,
+)
 from taciturn.tables import (
     INTERCEPT,
     Bounds,
@@ -57,7 +67,8 @@ class Model:
     the column has bins, the bin of x adds a term. A missing cell counts as `Numeric.filled`, and
     its indicator adds a term instead of a bin. A regression predicts z; a classifier predicts the
     second of two labels if z >= 0, and of K labels the one with the largest z. With a `CountLoss` z
-    is the logarithm of the prediction.
+    is the logarithm of the prediction; of a survival time the prediction is the probability of an
+    event until the longest time, and of ordered classes the median.
 
     Raises `InputError` if fields contradict one another, or a coefficient is not finite.
     """
@@ -134,7 +145,9 @@ class Model:
     @property
     def outputs(self) -> int:
         """K, the number of scores of a row."""
-        return len(self.labels) if self.task == "multiclass" and self.labels else 1
+        if Named.is_custom(self.loss):
+            return len(self.labels) if self.task == "multiclass" and self.labels else 1
+        return self.clipped_loss.loss.outputs or 1
 
     def with_form(self, given: Mapping[str, Any]) -> Model:
         """Return the model for files of another format; see `Form.changed`."""
@@ -145,16 +158,16 @@ class Model:
 
 
 def table_terms(
-    bounds: Bounds, weights: Float[HostArray, "D *K"], *, log_mean: bool = False
+    bounds: Bounds, weights: Float[HostArray, "D *K"], *, linear: bool = True
 ) -> tuple[Term, ...]:
     r"""Return the terms of a model with weights per encoded column, the intercept first.
 
     An entry :math:`(x - c) / h` (`taciturn.tables.offsets_and_scales`) of weight w has the
     coefficient :math:`s w / h` and adds :math:`-s w c / h` to the intercept. For labels s = 1; for
     a numeric target s is half its range, and the middle of the range is added to the intercept,
-    unless scores are logarithms of its mean (`log_mean`).
+    if scores are `linear` in it.
     """
-    scaled, middle = _in_target_units(bounds, weights, log_mean=log_mean)
+    scaled, middle = _in_target_units(bounds, weights, linear=linear)
     zeros, units = offsets_and_scales(bounds)
     slopes = scaled / units[:, None]
     intercept = slopes[-1] + middle - zeros @ slopes
@@ -169,10 +182,10 @@ def feature_terms(
     features: FeatureMap,
     weights: Float[HostArray, "D *K"],
     *,
-    log_mean: bool = False,
+    linear: bool = True,
 ) -> tuple[Term, ...]:
     """Return the terms of a model with weights per feature, the intercept first."""
-    scaled, middle = _in_target_units(bounds, weights, log_mean=log_mean)
+    scaled, middle = _in_target_units(bounds, weights, linear=linear)
     intercept = np.full(scaled.shape[1], middle)
     terms = []
     for name, row in zip(features.names, scaled, strict=True):
@@ -184,11 +197,11 @@ def feature_terms(
 
 
 def _in_target_units(
-    bounds: Bounds, weights: Float[HostArray, "D *K"], *, log_mean: bool
+    bounds: Bounds, weights: Float[HostArray, "D *K"], *, linear: bool
 ) -> tuple[Float[HostArray, "D K"], float]:
     """Return weights times half the range of a numeric target, and the middle of that range."""
     target = bounds.target
-    if log_mean:
+    if not linear:
         return weights.reshape(len(weights), -1).astype(np.float64), 0.0
     middle = target.minimum + target.width / 2 if isinstance(target, Numeric) else 0.0
     return bounds.half_range * weights.reshape(len(weights), -1).astype(np.float64), middle
@@ -357,17 +370,7 @@ def predict(
     kept: dict[str, object] = {name: frame[name].to_numpy() for name in keep}
     scores = _scores(model, frame, set(frame.columns) if ignore_extra else set(keep))
     added: dict[str, Any] = {}
-    if model.labels is None:
-        log_mean = isinstance(model.clipped_loss.loss, CountLoss)
-        with np.errstate(over="ignore"):
-            added["prediction"] = np.exp(scores[:, 0]) if log_mean else scores[:, 0]
-        target = None if model.bounds is None else model.bounds.target
-        if isinstance(target, Numeric):
-            added["prediction"] = np.clip(added["prediction"], target.minimum, target.maximum)
-    else:
-        single = model.outputs == 1
-        chosen = is_second(scores[:, 0]).astype(int) if single else scores.argmax(axis=1)
-        added["prediction"] = np.array(model.labels, object)[chosen]
+    added["prediction"] = _predicted(model, scores)
     if probabilities is not False:
         likely = model.clipped_loss.probabilities(scores[:, 0] if model.outputs == 1 else scores)
         if likely is not None:
@@ -382,6 +385,29 @@ def predict(
             f"the column {both[0]!r} to keep is also a column of the result; rename it"
         )
     return pd.DataFrame({**kept, **added})
+
+
+def _predicted(model: Model, scores: Float[HostArray, "N K"]) -> HostArray:
+    """Return the prediction of every row of scores."""
+    loss = model.clipped_loss.loss
+    if isinstance(loss, Survival):
+        return np.asarray(loss.predict(jnp.asarray(scores)))
+    if model.labels is not None:
+        if model.outputs == 1:
+            chosen = is_second(scores[:, 0]).astype(int)
+        elif isinstance(loss, CumulativeLogistic):
+            chosen = np.asarray(loss.predict(jnp.asarray(scores)))
+        else:
+            chosen = scores.argmax(axis=1)
+        labels: HostArray = np.array(model.labels, object)[chosen]
+        return labels
+    target = None if model.bounds is None else model.bounds.target
+    with np.errstate(over="ignore"):
+        found = np.exp(scores[:, 0]) if isinstance(loss, CountLoss) else scores[:, 0]
+    inside: HostArray = found
+    if isinstance(target, Numeric):
+        inside = np.clip(found, target.minimum, target.maximum)
+    return inside
 
 
 class Effect(NamedTuple):

@@ -154,8 +154,8 @@ def test_what_it_cannot_solve_is_refused():
             newton(problem, spec, 1.0, 6, "model")
     with pytest.raises(InputError, match="at least 3"):
         newton(Problem(Logistic()), spec, 1.0, 2, "robust")
-    with pytest.raises(InputError, match="one margin"):
-        newton(Problem(MultinomialLogistic(3)), spec, 1.0, 6, "model")
+    with pytest.raises(InputError, match="no weight of squares"):
+        newton(Problem(MultinomialLogistic(3)), spec, 1.0, 6, "dispersion")
     method = newton(Problem(Logistic()), spec, 1.0, 6, "model")
     with pytest.raises(InputError, match="6 rounds"):
         method.questions(5)

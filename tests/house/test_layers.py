@@ -30,7 +30,8 @@ ENGINE = {
 LAYERS = [
     ("typing", "checks", "errors", "documents"),
     ("kernel",),
-    ("problems", "network", "features", "calibration", "certificates", "names"),
+    ("problems", "network", "calibration", "certificates", "names"),
+    ("features",),
     ("datasets", "budget"),
     ("algorithms", "tables"),
     ("engine",),

@@ -64,7 +64,7 @@ class Setting:
     """The public facts that a method is built from.
 
     `clip`: bound on the norm of a record's coefficient; may be infinite. `options`: the values of
-    the method's options, by name.
+    the method's options, by name. `fixed`: the places of features with a given coefficient.
     """
 
     problem: Problem
@@ -73,6 +73,7 @@ class Setting:
     terms: Terms
     rounds: int
     options: dict[str, Value]
+    fixed: tuple[tuple[int, float], ...] = ()
 
     def number(self, option: str) -> float:
         """Return the value of an option that is a number."""
@@ -396,7 +397,9 @@ def _newton(setting: Setting) -> Composition:
     """Return Newton's method with the question of each round."""
     clip = min(setting.clip, setting.problem.loss.lipschitz)
     covariance = str(setting.options["covariance"])
-    algorithm = newton(setting.problem, setting.facts, clip, setting.rounds, covariance)
+    algorithm = newton(
+        setting.problem, setting.facts, clip, setting.rounds, covariance, setting.fixed
+    )
     return Composition(algorithm, algorithm.asks)
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
+import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
@@ -14,10 +17,10 @@ from taciturn.algorithms.algorithm import AnswerMessages, Noise
 from taciturn.algorithms.one_question import unpacked
 from taciturn.errors import InputError
 from taciturn.kernel.door import Turn
-from taciturn.kernel.questions import Derivatives, Oracle, Point, statistics_size
+from taciturn.kernel.questions import Derivatives, Layout, Loss, Oracle, Point, statistics_size
 from taciturn.kernel.records import Spec
 from taciturn.problems import L2, NoRegulariser, Problem, WholeSpace
-from taciturn.typing import Array, HostArray, Model, Vector
+from taciturn.typing import Array, HostArray, Model
 
 # the share of the squared sensitivity that gradients have; second derivatives have the rest
 GRADIENT_SHARE = 0.75
@@ -38,8 +41,8 @@ class Asked(NamedTuple):
     - `second`: The last noised second derivatives, packed as in an answer.
     """
 
-    model: Vector
-    point: Vector
+    model: Model
+    point: Model
     answer: Float[Array, "S"]
     second: Float[Array, "P"]
 
@@ -52,8 +55,10 @@ class Newton(AnswerMessages):
 
     .. math:: w_{t+1} = w_t - H_{t+}^{-1} g_t,
 
-    w_0 = 0. H_{t+} is H_t with its eigenvalues raised to the floor 2 nu sqrt(2 D) of `OneQuestion`,
-    nu the standard deviation of the noise of an entry of H_t. A step v is shortened until
+    w_0 = 0 but for coefficients that are fixed (of an offset). Of a loss with several margins w
+    stands for the P coefficients of its `Layout`. H_{t+} is H_t with its eigenvalues raised to the
+    floor 2 nu sqrt(2 D) of `OneQuestion`, nu the standard deviation of the noise of an entry of
+    H_t. A step v is shortened until
 
     .. math:: \frac{v' H_{t+} v}{\operatorname{tr} H_{t+} / R^2} \le 9,
 
@@ -73,10 +78,14 @@ class Newton(AnswerMessages):
 
     **Guarantee.** Every query is a point computed from earlier answers, and every message is the
     answer; the rest is post-processing.
+
+    - `asks`: The question of every round.
+    - `fixed`: The places of features with a given coefficient, and these.
     """
 
     problem: Problem
-    asks: tuple[Derivatives, ...]  # the question of every round
+    asks: tuple[Derivatives, ...]
+    fixed: tuple[tuple[int, float], ...] = eqx.field(static=True, default=())
 
     def __check_init__(self) -> None:
         if not isinstance(self.problem.regulariser, L2 | NoRegulariser):
@@ -113,13 +122,27 @@ class Newton(AnswerMessages):
         return found
 
     @override
-    def start(self, template: Vector) -> Float[Array, "S"]:
+    def start(self, template: Model) -> Float[Array, "S"]:
         return jnp.zeros(self.asks[0].answer_shape(template.shape), template.dtype)
 
     @override
-    def first_public(self, template: Vector) -> Asked:
-        size = statistics_size(template.shape[0]) - template.shape[0]
-        return Asked(template, template, self.start(template), jnp.zeros(size, template.dtype))
+    def first_public(self, template: Model) -> Asked:
+        model = template
+        for place, value in self.fixed:
+            model = model.at[place].set(value)
+        size = self.size(template.shape[0])
+        packed = jnp.zeros(statistics_size(size) - size, template.dtype)
+        return Asked(model, model, self.start(template), packed)
+
+    def size(self, features: int) -> int:
+        """Return P, the number of coefficients that are estimated."""
+        layout = self.asks[0].layout
+        return features if layout is None else layout.size
+
+    def chosen(self, model: Model) -> Float[Array, "P"]:
+        """Return the coefficients of a model that are estimated."""
+        layout = self.asks[0].layout
+        return model if layout is None else layout.chosen(model)
 
     @override
     def ask(self, state: Float[Array, "S"], inbox: Asked, turn: Turn) -> Point:
@@ -127,7 +150,8 @@ class Newton(AnswerMessages):
 
     @override
     def combine(self, public: Asked, mean_message: Float[Array, "S"], turn: Turn) -> Asked:
-        point, size = public.model, len(public.second)
+        layout, point = self.asks[0].layout, self.chosen(public.model)
+        size = len(public.second)
         packed = jnp.where(turn.values["new"] > 0, mean_message[:size], public.second)
         both = jnp.concatenate([packed, mean_message[size : size + len(point)]])
         second, gradient = unpacked(both, len(point))
@@ -140,14 +164,36 @@ class Newton(AnswerMessages):
         along = basis.T @ (gradient + ridge * point) / jnp.where(solid, values, jnp.inf)
         length = jnp.sqrt(jnp.sum(values * along**2) / jnp.maximum(jnp.sum(values), tiny))
         shorter = jnp.minimum(1.0, turn.values["longest"] / jnp.maximum(length, tiny))
-        return Asked(point - shorter * (basis @ along), point, mean_message, packed)
+        moved = point - shorter * (basis @ along)
+        model = moved if layout is None else layout.spread(moved, public.model)
+        return Asked(model, public.model, mean_message, packed)
 
     @override
     def model(self, public: Asked) -> Model:
         return public.model
 
 
-def newton(problem: Problem, spec: Spec, clip: float, rounds: int, covariance: str) -> Newton:
+def layout_of(loss: Loss, features: int, fixed: Sequence[int]) -> Layout | None:
+    """Return the coefficients that are estimated; None for those of all features, of one margin.
+
+    The last feature is the constant.
+    """
+    free = [place for place in range(features) if place not in fixed]
+    if loss.outputs is None:
+        return Layout((), tuple(free), (0,)) if fixed else None
+    shared = free[:-1] if loss.slopes == "shared" else []
+    own, first = free[len(shared) :], 1 if loss.slopes == "reference" else 0
+    return Layout(tuple(shared), tuple(own), tuple(range(first, loss.outputs)))
+
+
+def newton(
+    problem: Problem,
+    spec: Spec,
+    clip: float,
+    rounds: int,
+    covariance: str,
+    fixed: Sequence[tuple[int, float]] = (),
+) -> Newton:
     r"""Return the method with its questions, one for each round.
 
     With C = `clip`, R the record norm and W = s L, a term moves an answer by the root of
@@ -160,25 +206,23 @@ def newton(problem: Problem, spec: Spec, clip: float, rounds: int, covariance: s
       weight q = R / (2 C).
     - "robust": The last round asks for it in place of second derivatives, which are those of the
       round before; this then has half of the last one's budget.
+
+    `fixed`: the places of features with a given coefficient, and these.
     """
     before, row = np.arange(rounds)[::-1], spec.record_norm
     robust, shares = covariance == "robust", np.maximum(FEWER ** -before.astype(float), LEAST)
     if robust and rounds < 3:
         raise InputError(f"{rounds} rounds are too few for a robust covariance; take at least 3")
-    weight = clip / row * math.sqrt(2 * (1 - GRADIENT_SHARE) / GRADIENT_SHARE)
     squares = row / (2 * clip) if covariance == "dispersion" else 0.0
     if robust:
         shares[-2] = 1 / 2
-    asks = [
-        Derivatives(
-            problem.loss,
-            clip,
-            sum(spec.counts) / spec.agents,
-            weight / (clip**2 if last else problem.loss.smoothness),
-            squares=squares,
-            of_scores=bool(last),
-            relative_multiplier=math.sqrt(1 / share),
-        )
-        for share, last in zip(shares, robust & (before == 0), strict=True)
-    ]
-    return Newton(problem, tuple(asks))
+    layout = layout_of(problem.loss, spec.shape[0], [place for place, _ in fixed])
+    asks = []
+    for share, last in zip(shares, robust & (before == 0), strict=True):
+        ask = Derivatives(
+            problem.loss, clip, sum(spec.counts) / spec.agents, 1.0, layout, squares=squares,
+            of_scores=bool(last), relative_multiplier=math.sqrt(1 / share),
+        )  # fmt: skip
+        weight = ask.slope(row) / row * math.sqrt(2 * (1 - GRADIENT_SHARE) / GRADIENT_SHARE)
+        asks.append(dataclasses.replace(ask, second=weight / ask.largest(row)))
+    return Newton(problem, tuple(asks), tuple(fixed))

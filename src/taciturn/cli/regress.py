@@ -17,7 +17,7 @@ from taciturn.cli.options import all_options, run_options
 from taciturn.cli.outcome import Keeper, Output, warned
 from taciturn.cli.records import counted_records
 from taciturn.errors import InputError
-from taciturn.regression import RegressionTable, regression_table
+from taciturn.regression import RegressionRequest, RegressionTable, regression_table
 from taciturn.report import charged_line, check_out, write_folder
 from taciturn.training import Attempts, Counted, Proposal, Training
 from taciturn.training.request import METHOD
@@ -31,7 +31,10 @@ _OPTIONS: dict[str, Option] = {
     **{name: one for name, one in console.TABLE_OPTIONS.items() if name not in _NOT_HERE},
     **ACCOUNT_OPTIONS,
 }
-_FAMILIES = ", ".join(regression.FAMILIES)
+_FAMILIES = ", ".join(
+    f"{name}:{','.join(one.numbers)}" if one.numbers else name
+    for name, one in regression.FAMILIES.items()
+)
 _ALONE = (
     "NOT PRIVATE: this table is a function of the records alone. It may be seen where the records "
     "may be seen, and nothing of it may leave."
@@ -52,6 +55,13 @@ def regress(  # noqa: PLR0913 - one parameter per option
         typer.Option(help='Such as "ill ~ age + C(sex) + age:sex". [default: every column]'),
     ] = None,
     family: Annotated[str, typer.Option(help=f"{_FAMILIES}.")] = "gaussian",
+    cuts: Annotated[
+        str | None,
+        typer.Option(help="Of a survival time: the inner ends of its intervals, as 1,2,5."),
+    ] = None,
+    largest_hazard: Annotated[
+        float, typer.Option(help="Of a survival time: the most that a record's hazards add up to.")
+    ] = 3.0,
     robust: Annotated[
         bool, typer.Option("--robust", help="Standard errors that hold if the family is wrong.")
     ] = False,
@@ -68,6 +78,7 @@ def regress(  # noqa: PLR0913 - one parameter per option
     **given: Any,
 ) -> None:
     """Estimate a regression, with standard errors, within a total privacy budget."""
+    wanted = RegressionRequest(formula, family, _numbers(cuts), largest_hazard, robust)
     if without_privacy:
         also = console.first_given(given, ("epsilon", "delta", "account"))
         if also:
@@ -77,7 +88,7 @@ def regress(  # noqa: PLR0913 - one parameter per option
     keeper = Keeper(Output(out, force, False, False, json))
     if out is not None:
         check_out(out, force=force)
-    counted, proposal = _prepared(data, formula, family, robust, given)
+    counted, proposal = _prepared(data, wanted, given)
     if account is not None:
         account = confirmed(account, (file.digest for file in counted.files), counted.columns)
     shown = not (quiet or json)
@@ -107,18 +118,17 @@ def regress(  # noqa: PLR0913 - one parameter per option
 
 
 def _prepared(
-    data: Path, formula: str | None, family: str, robust: bool, given: dict[str, Any]
+    data: Path, wanted: RegressionRequest, given: dict[str, Any]
 ) -> tuple[Counted, Proposal]:
     """Return counted records and the proposal for them; no cell is read."""
-    chosen = regression.family_named(family)
     tables = {name: given.pop(name, None) for name in console.TABLE_OPTIONS}
     if tables["bounds"] is None:
         raise InputError(
             "a regression needs public bounds of its columns; write them with taciturn bounds, "
             "check them, and add --bounds FILE"
         )
-    if tables["target"] is None and formula is not None:
-        tables["target"] = regression.sides(formula)[0]
+    if tables["target"] is None and wanted.formula is not None:
+        tables["target"] = regression.response_name(wanted.formula)
     options = run_options(dict.fromkeys(all_options()) | given)
     output = Output(None, False, False, False, True)
     counted = counted_records(
@@ -126,11 +136,18 @@ def _prepared(
     )
     assert counted.facts.table is not None
     bounds = counted.facts.table.bounds
-    request = regression.regression_request(options.request, bounds, formula, chosen, robust=robust)
+    request = regression.regression_request(options.request, bounds, wanted)
     proposal = training.proposal_for(counted, request, options.structure)
     regression.parts_of(proposal)  # nothing may fail after the charge
     training.check_data(counted, proposal)
     return counted, proposal
+
+
+def _numbers(text: str | None) -> tuple[float, ...]:
+    try:
+        return () if text is None else tuple(float(part) for part in text.split(","))
+    except ValueError:
+        raise InputError(f"--cuts is {text!r}; give numbers, as in 1,2,5") from None
 
 
 def _write(table: RegressionTable, trained: Training, keeper: Keeper) -> Path | None:

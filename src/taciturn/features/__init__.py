@@ -12,17 +12,17 @@ from taciturn.errors import InputError
 from taciturn.features.around import CONSTANT, CentredRows
 from taciturn.features.bins import Bins, Hats, set_bins
 from taciturn.features.feature_map import FeatureMap, Inputs, LazyRows, Variable, applied
-from taciturn.features.formula import ALL, Formula
+from taciturn.features.formula import ALL, Formula, Response
 from taciturn.features.fourier import Fourier
 from taciturn.features.scattering import Scattering
 
 __all__ = [
     "ALL", "COLUMNS", "CONSTANT", "FEATURES", "FORMULA", "HATS", "CentredRows", "FeatureMap",
-    "Formula", "Inputs", "LazyRows", "Variable", "applied", "feature_map_named", "set_bins",
-    "usage",
+    "Formula", "Inputs", "LazyRows", "Response", "Variable", "applied", "feature_map_named",
+    "set_bins", "usage",
 ]  # fmt: skip
 
-FORMULA = "formula:"  # followed by the right side of a formula
+FORMULA = "formula:"  # followed by a formula, with a left side for a survival time
 COLUMNS, HATS = "columns", "hats:10"  # no map; the default of tables where it is likely to pay
 
 # name: what its number counts (None if it has none), and the map

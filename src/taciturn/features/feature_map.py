@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pooch
-from jaxtyping import Float
+from jaxtyping import Float, Num
 
 from taciturn import checks
 from taciturn.errors import InputError
@@ -29,12 +29,17 @@ class Variable(NamedTuple):
     - `first`: The place of its number, or of the first of its `values`.
     - `values`: Its categories; None for a number.
     - `plain`: Whether a number is one entry in [-1, 1], and a category one that is 1 or 0.
+    - `zero`, `unit`: An entry e stands for the number zero + unit e, on the column's scale.
+    - `scale`: The scale of its numbers.
     """
 
     name: str
     first: int
     values: tuple[str, ...] | None
     plain: bool
+    zero: float = 0.0
+    unit: float = 1.0
+    scale: str = "linear"
 
 
 @dataclass(frozen=True)
@@ -48,6 +53,7 @@ class Inputs:
     # height, width and channels; columns are ordered by channel, then by row
     picture: tuple[int, int, int] | None = None
     variables: tuple[Variable, ...] = ()  # of a table, in its order
+    target: Variable | None = None  # of a table, if it is a number; it has no place
 
     def __post_init__(self) -> None:
         checks.positive("record_norm", self.record_norm)
@@ -111,6 +117,19 @@ class FeatureMap(ABC):
             f"a score in {type(self).__name__} features cannot be monotone in column {number}; use "
             "hats, bins, or the columns themselves"
         )
+
+    @property
+    def fixed(self) -> tuple[tuple[int, float], ...]:
+        """The features whose coefficient is given, and that coefficient: none by default."""
+        return ()
+
+    def respond(
+        self,
+        rows: Float[HostArray, "N D"],  # noqa: ARG002 - for maps that need it
+        targets: Num[HostArray, "N"],
+    ) -> Num[HostArray, "N"]:
+        """Return the targets of records: by default those of the table."""
+        return targets
 
     @abstractmethod
     def apply(self, rows: Float[HostArray, "N D"]) -> Float[HostArray, "N K"]:

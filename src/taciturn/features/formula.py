@@ -11,17 +11,22 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float, Num
 from typing_extensions import override
 
 from taciturn.errors import InputError
 from taciturn.features.feature_map import FeatureMap, Inputs, Variable
+from taciturn.problems import survival_target
 from taciturn.typing import HostArray
 
 _CATEGORY = re.compile(
     r"C\((?:`(?P<quoted>[^`]+)`|(?P<plain>\w+))"
     r"(?:, *Treatment\((?:reference *= *)?(?P<q>[\"'])(?P<reference>.*)(?P=q)\))?\)"
 )
+_NAME = r"(?:`(?P<quoted>[^`]+)`|(?P<plain>[\w.]+))"
+_OFFSET = re.compile(rf"offset\((?P<log>log\()?{_NAME}\)?\)")
+_SURVIVAL = re.compile(r"Surv\((?P<inside>.*)\)")
+_EVENT = re.compile(rf"{_NAME}(?: *==? *(?P<q>[\"']?)(?P<value>.*)(?P=q))?")
 _POWER = re.compile(r"[\w`] *(\*\*|\^)")
 ALL = "."  # every column, without products
 
@@ -31,6 +36,48 @@ class Factor(NamedTuple):
 
     column: str
     reference: str | None
+
+
+class Response(NamedTuple):
+    """The response `Surv(time, event)` or `Surv(entry, time, event == "value")`.
+
+    `value`: that of an event; None for the second of two categories, or 1.
+    """
+
+    entry: str | None
+    time: str
+    event: str
+    value: str | None
+
+    @classmethod
+    def parse(cls, text: str) -> Response | None:
+        """Return the response in the left side of a formula; None if it is a single column.
+
+        Examples
+        --------
+        >>> Response.parse('Surv(days, status == "dead")')
+        Response(entry=None, time='days', event='status', value='dead')
+        """
+        found = _SURVIVAL.fullmatch(text.strip())
+        if found is None:
+            return None
+        parts = [one.strip() for one in found["inside"].split(",")]
+        event = _EVENT.fullmatch(parts[-1])
+        if len(parts) not in (2, 3) or event is None or "" in parts:
+            raise InputError(
+                f"the response {text[:100]!r} is not understood; write Surv(time, event), "
+                'Surv(entry, time, event), or Surv(time, event == "value")'
+            )
+        times = [one.removeprefix("`").removesuffix("`") for one in parts[:-1]]
+        return cls(
+            times[0] if len(times) > 1 else None, times[-1], event["quoted"] or event["plain"],
+            event["value"],
+        )  # fmt: skip
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        """Its columns besides the time."""
+        return (self.event,) if self.entry is None else (self.event, self.entry)
 
 
 class Product(NamedTuple):
@@ -49,7 +96,12 @@ class Formula(FeatureMap):
     `a:b` has the products of the features of both, and `a * b` means `a + b + a:b`. `.` stands for
     every column. Other functions are refused: many, such as splines and scaling, read the data.
     Every part of a product must be in the formula too, so that coefficients can be converted to the
-    units of the columns, and that they mean the same with another reference.
+    units of the columns, and that they mean the same with another reference. `offset(a)` is a
+    feature whose coefficient is 1 per unit, `offset(log(a))` of a column with the scale "log".
+
+    `Surv(time, event) ~ age` has a survival time as response (`Response`): the targets of records
+    are those of `taciturn.problems.survival_target`, from the target of the table, the time, and
+    the columns of entry and event, which are then not among the terms.
 
     **Guarantee.** As for `FeatureMap`. A number is at most 1 in size, and of a category at most one
     feature is 1, the others being 0; so the features of a term have norm at most 1, and a row has
@@ -61,12 +113,82 @@ class Formula(FeatureMap):
 
     def __post_init__(self) -> None:
         self.products  # noqa: B018 - checked
+        if self.response is not None:
+            self._check_response(self.response)
+
+    @cached_property
+    def _sides(self) -> tuple[str, str]:
+        left, tilde, right = self.text.partition("~")
+        return (left.strip(), right.strip()) if tilde else ("", left.strip())
+
+    @cached_property
+    def response(self) -> Response | None:
+        """The survival time that is the response; None if it is the target itself."""
+        return Response.parse(self._sides[0])
+
+    @cached_property
+    def _known(self) -> dict[str, Variable]:
+        """The columns that terms may name."""
+        kept = () if self.response is None else self.response.others
+        return {one.name: one for one in self.inputs.variables if one.name not in kept}
+
+    def _check_response(self, response: Response) -> None:
+        known, time = {one.name: one for one in self.inputs.variables}, self.inputs.target
+        if time is None or time.name != response.time or time.zero < time.unit:
+            raise InputError(
+                f"the time {response.time[:100]!r} must be the target of the bounds file, a number "
+                "with a min of 0 or more"
+            )
+        for name in response.others:
+            if name not in known or not known[name].plain:
+                raise InputError(
+                    f"the response names {name[:100]!r}; describe it as a column of the bounds "
+                    "file, without bins, centre, weight, scale or missing cells"
+                )
+        if response.entry is not None and known[response.entry].values is not None:
+            raise InputError(f"the entry {response.entry[:100]!r} must be a number")
+        event = known[response.event]
+        if event.values is None:
+            if _number(response.value) is None or (event.scale != "linear"):
+                raise InputError(f"the event {event.name!r} is a number; write {event.name} == 1")
+        elif response.value not in {*event.values, *([None] if len(event.values) == 2 else [])}:
+            raise InputError(
+                f"the event {event.name!r} must be one of its values in the bounds file: write "
+                f'{event.name} == "{event.values[-1]}"'
+            )
+
+    @override
+    def respond(
+        self, rows: Float[HostArray, "N D"], targets: Num[HostArray, "N"]
+    ) -> Num[HostArray, "N"]:
+        response, time = self.response, self.inputs.target
+        if response is None or time is None:
+            return targets
+        known = {one.name: one for one in self.inputs.variables}
+        longest, entry = time.zero + time.unit, np.zeros(len(rows))
+        if response.entry is not None:
+            column = known[response.entry]
+            entry = (column.zero + column.unit * rows[:, column.first]) / longest
+        leaving = (time.zero + time.unit * targets) / longest
+        return survival_target(entry, leaving, self._died(known[response.event], rows))
+
+    def _died(self, event: Variable, rows: HostArray) -> Bool[HostArray, "N"]:
+        assert self.response is not None
+        if event.values is None:
+            numbers = event.zero + event.unit * rows[:, event.first]
+            wanted = _number(self.response.value)
+            assert wanted is not None
+            near: HostArray = np.abs(numbers - wanted) <= 1e-9 * max(event.unit, abs(event.zero))
+            return near
+        value = event.values[1] if self.response.value is None else self.response.value
+        died: HostArray = rows[:, event.first + event.values.index(value)] > 0.5
+        return died
 
     @cached_property
     def terms(self) -> tuple[tuple[Factor, ...], ...]:
         """The terms but the constant, main effects first, then products in their order."""
-        found = _parsed(self.text, [one.name for one in self.inputs.variables])
-        known = {one.name: one for one in self.inputs.variables}
+        known = self._known
+        found, _ = _parsed(self._sides[1], list(known))
         references: dict[str, str] = {}
         for factor in itertools.chain.from_iterable(found):
             _check(factor, known)
@@ -101,7 +223,7 @@ class Formula(FeatureMap):
     @cached_property
     def products(self) -> tuple[Product, ...]:
         """The features, the constant last."""
-        known = {one.name: one for one in self.inputs.variables}
+        known = self._known
         found = [
             Product(":".join(one.name for one in chosen), sum((one.places for one in chosen), ()))
             for term in self.terms
@@ -110,7 +232,28 @@ class Formula(FeatureMap):
         constant = self.inputs.constant
         if constant is None:
             raise InputError("these records have no constant column, which a formula needs")
-        return (*found, Product(self.inputs.names[constant], (constant,)))
+        offsets = [Product(f"offset({one.name})", (one.first,)) for one in self.offsets]
+        return (*found, *offsets, Product(self.inputs.names[constant], (constant,)))
+
+    @cached_property
+    def offsets(self) -> tuple[Variable, ...]:
+        """The columns with a given coefficient."""
+        _, found = _parsed(self._sides[1], list(self._known))
+        for name, log in found:
+            _check(Factor(name, None), self._known)
+            column = self._known[name]
+            if column.values is not None or (column.scale == "log") != log:
+                raise InputError(
+                    f"the offset of {name!r} must be a number: write offset({name}), or, for a "
+                    f'column with scale = "log" in the bounds file, offset(log({name}))'
+                )
+        return tuple(self._known[name] for name, _ in found)
+
+    @property
+    @override
+    def fixed(self) -> tuple[tuple[int, float], ...]:
+        first = len(self.products) - 1 - len(self.offsets)
+        return tuple((first + k, one.unit) for k, one in enumerate(self.offsets))
 
     @property
     @override
@@ -125,7 +268,7 @@ class Formula(FeatureMap):
     @property
     @override
     def record_norm(self) -> float:
-        return math.sqrt(1 + len(self.terms))
+        return math.sqrt(1 + len(self.terms) + len(self.offsets))
 
     @override
     def apply(self, rows: Float[HostArray, "N D"]) -> Float[HostArray, "N K"]:
@@ -168,8 +311,16 @@ def _check(factor: Factor, known: dict[str, Variable]) -> None:
         )
 
 
-def _parsed(text: str, columns: Sequence[str]) -> list[list[Factor]]:
-    """Return the factors of every term but the constant."""
+def _number(text: str | None) -> float | None:
+    """Return the number in a text, 1 for None; None if there is none."""
+    try:
+        return 1.0 if text is None else float(text)
+    except ValueError:
+        return None
+
+
+def _parsed(text: str, columns: Sequence[str]) -> tuple[list[list[Factor]], list[tuple[str, bool]]]:
+    """Return the factors of every term but the constant, and offsets: a column, and if its log."""
     # imported here, since few commands need it
     from formulaic.errors import FormulaParsingError, FormulaSyntaxError  # noqa: PLC0415
     from formulaic.parser import DefaultFormulaParser  # noqa: PLC0415
@@ -187,15 +338,20 @@ def _parsed(text: str, columns: Sequence[str]) -> list[list[Factor]]:
         raise InputError(f"the formula {text[:200]!r} is not understood: {reason}") from None
     if not hasattr(terms, "root") or isinstance(terms.root, tuple):
         raise InputError(f"the formula {text[:200]!r} must have one side here; leave the other out")
-    found, constant = [], False
+    found, offsets, constant = [], [], False
     for term in terms:
+        given_by = [_OFFSET.fullmatch(one.expr) for one in term.factors]
+        if given_by and given_by[0] is not None and len(given_by) == 1:
+            one = given_by[0]
+            offsets.append((one["quoted"] or one["plain"], one["log"] is not None))
+            continue
         factors = [_factor(one.expr, one.eval_method.value) for one in term.factors]
         constant |= factors == [None]
         if factors != [None]:
             found.append([one for one in factors if one is not None])
     if not constant:
         raise InputError("a formula without the constant is not fitted here; take out 0 or -1")
-    return found
+    return found, offsets
 
 
 def _factor(text: str, kind: str) -> Factor | None:

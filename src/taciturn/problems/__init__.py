@@ -44,6 +44,19 @@ from taciturn.problems.operators import (
 from taciturn.problems.partition import contiguous_partition, dirichlet_partition, partition_by
 from taciturn.problems.problem import Problem, facts_from, public_facts
 from taciturn.problems.regularisers import L1, L2, ElasticNet, NoRegulariser, Regulariser
+from taciturn.problems.responses import (
+    CumulativeLogistic,
+    DiscreteCloglog,
+    DiscreteLogistic,
+    Gamma,
+    Huber,
+    NegativeBinomial,
+    PiecewiseExponential,
+    SmoothedQuantile,
+    Survival,
+    in_target_units,
+    survival_target,
+)
 from taciturn.problems.sets import (
     Ball,
     Box,
@@ -68,13 +81,15 @@ from taciturn.problems.structured import (
 __all__ = [
     "CONSTRAINTS", "L1", "L2", "LOSSES", "NONE", "REGULARISERS", "Ball", "BoundedMultinomial",
     "Box", "CappedExponential", "ClassWeighted", "ClippedLoss", "ComposedL1", "ConvexSet",
-    "CountLoss", "Direction", "ElasticNet", "HuberHinge", "Identity", "Logistic", "Loss",
-    "MarginLoss", "Monotone", "MultinomialLogistic", "Name", "Named", "NoRegulariser", "Operator",
-    "Poisson", "Problem", "RegressionLoss", "Regulariser", "Simplex", "Solution", "Sparse",
-    "Squared", "Structured", "WholeSpace", "chain", "clip_coefficient", "constraint_named",
-    "contiguous_partition", "default_clip", "default_loss", "differences", "dirichlet_partition",
-    "facts_from", "fused_lasso", "generalised_lasso", "is_second", "isotonic", "laplacian_smooth",
-    "lasso", "likelihood", "loss_named", "minimise", "partition_by", "public_facts", "register",
-    "regulariser_named", "smoothed_share", "soft_threshold", "sparse_rows", "structured_from",
-    "usage", "weighted",
+    "CountLoss", "CumulativeLogistic", "Direction", "DiscreteCloglog", "DiscreteLogistic",
+    "ElasticNet", "Gamma", "Huber", "HuberHinge", "Identity", "Logistic", "Loss", "MarginLoss",
+    "Monotone", "MultinomialLogistic", "Name", "Named", "NegativeBinomial", "NoRegulariser",
+    "Operator", "PiecewiseExponential", "Poisson", "Problem", "RegressionLoss", "Regulariser",
+    "Simplex", "SmoothedQuantile", "Solution", "Sparse", "Squared", "Structured", "Survival",
+    "WholeSpace", "chain", "clip_coefficient", "constraint_named", "contiguous_partition",
+    "default_clip", "default_loss", "differences", "dirichlet_partition", "facts_from",
+    "fused_lasso", "generalised_lasso", "in_target_units", "is_second", "isotonic",
+    "laplacian_smooth", "lasso", "likelihood", "loss_named", "minimise", "partition_by",
+    "public_facts", "register", "regulariser_named", "smoothed_share", "soft_threshold",
+    "sparse_rows", "structured_from", "survival_target", "usage", "weighted",
 ]  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Literal, NamedTuple, TypeVar, final
+from typing import ClassVar, Literal, NamedTuple, TypeVar, final
 
 import equinox as eqx
 import jax
@@ -15,7 +15,14 @@ from typing_extensions import override
 
 from taciturn import checks
 from taciturn.errors import InputError
-from taciturn.kernel.questions import Loss, Margins, PerRecord, RegressionLoss, TargetArray
+from taciturn.kernel.questions import (
+    Loss,
+    Margins,
+    PerRecord,
+    RegressionLoss,
+    Slopes,
+    TargetArray,
+)
 from taciturn.typing import Array, HostArray
 
 Scores = TypeVar("Scores", Array, HostArray)
@@ -198,8 +205,20 @@ class MultinomialLogistic(_Multinomial):
     z_k - z_j are the log-odds of class k against class j.
     """
 
+    slopes: ClassVar[Slopes] = "reference"
     lipschitz = math.sqrt(2)
     smoothness = 0.5
+    largest_trace = 1.0  # of diag(p) - pp', 1 - |p|^2; its sum is 0
+
+    def curvature_root(
+        self,
+        margins: Float[Array, "*B K"],
+        targets: TargetArray,  # noqa: ARG002
+    ) -> Float[Array, "*B K K"]:
+        """Return diag(p)^(1/2) - p (p^(1/2))', whose square is diag(p) - pp'."""
+        p = jax.nn.softmax(margins, axis=-1)
+        roots = jnp.sqrt(p)
+        return roots[..., None] * jnp.eye(self.classes) - p[..., None] * roots[..., None, :]
 
     def coefficient(
         self, margins: Float[Array, "*B K"], targets: Int[Array, "*B"]

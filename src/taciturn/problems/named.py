@@ -30,6 +30,17 @@ from taciturn.problems.losses import (
     Poisson,
 )
 from taciturn.problems.regularisers import L1, L2, ElasticNet, NoRegulariser, Regulariser
+from taciturn.problems.responses import (
+    CumulativeLogistic,
+    DiscreteCloglog,
+    DiscreteLogistic,
+    Gamma,
+    Huber,
+    NegativeBinomial,
+    PiecewiseExponential,
+    SmoothedQuantile,
+    Survival,
+)
 from taciturn.problems.sets import Ball, Box, ConvexSet, Simplex, WholeSpace
 from taciturn.typing import Task
 
@@ -86,6 +97,16 @@ class Entry(Generic[T]):
     numbers: tuple[str, ...] = ()
     task: Task = "regression"
     by_classes: bool = False  # whether the number of classes follows the numbers
+    more: bool = False  # whether the last name stands for any number of numbers
+
+    def takes(self, count: int) -> bool:
+        """Return whether it is built from so many numbers."""
+        named = len(self.numbers)
+        return count >= named - 1 if self.more else count == named
+
+
+def _survival(kind: type[Survival]) -> Entry[Loss]:
+    return Entry(kind, ("LONGEST", "H", "CUTS..."), task="regression", more=True)
 
 
 _LOSSES: dict[str, Entry[Loss]] = {
@@ -96,6 +117,14 @@ _LOSSES: dict[str, Entry[Loss]] = {
     "multinomial": Entry(MultinomialLogistic, task="multiclass", by_classes=True),
     "squared": Entry(Squared, task="regression"),
     "poisson": Entry(Poisson, ("LOW", "HIGH"), task="regression"),
+    "negative-binomial": Entry(NegativeBinomial, ("LOW", "HIGH", "A"), task="regression"),
+    "gamma": Entry(Gamma, ("LOW", "HIGH"), task="regression"),
+    "huber": Entry(Huber, ("T",), task="regression"),
+    "quantile": Entry(SmoothedQuantile, ("T", "H"), task="regression"),
+    "cumulative-logistic": Entry(CumulativeLogistic, task="multiclass", by_classes=True),
+    "piecewise-exponential": _survival(PiecewiseExponential),
+    "discrete-logistic": _survival(DiscreteLogistic),
+    "discrete-cloglog": _survival(DiscreteCloglog),
 }
 _LIKELIHOODS: dict[Task, str] = {
     "binary": "logistic", "multiclass": "multinomial", "regression": "squared",
@@ -207,7 +236,7 @@ def _named(
             "imports and runs that code, so add it if you trust it (in Python: import its module, "
             "and register the class)"
         )
-    if entry is None or len(numbers) != len(entry.numbers):
+    if entry is None or not entry.takes(len(numbers)):
         given = f"{name}:{','.join(f'{n:g}' for n in numbers)}" if numbers else name
         raise InputError(f"{what} is {given!r}; choose from {usage(entries)}{where}")
     if any(MOST < abs(number) < math.inf for number in numbers):

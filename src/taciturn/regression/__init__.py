@@ -2,7 +2,7 @@
 
 from taciturn.regression.families import FAMILIES, Family, family_named
 from taciturn.regression.inference import Fit, fit, noise_of_mean
-from taciturn.regression.request import regression_request, sides
+from taciturn.regression.request import RegressionRequest, regression_request, response_name, sides
 from taciturn.regression.table import (
     LEVEL,
     Coefficient,
@@ -14,7 +14,7 @@ from taciturn.regression.table import (
 )
 
 __all__ = [
-    "FAMILIES", "LEVEL", "Coefficient", "Family", "Fit", "RegressionTable", "family_named", "fit",
-    "in_units", "noise_of_mean", "parts_of", "references", "regression_request", "regression_table",
-    "sides",
+    "FAMILIES", "LEVEL", "Coefficient", "Family", "Fit", "RegressionRequest", "RegressionTable",
+    "family_named", "fit", "in_units", "noise_of_mean", "parts_of", "references",
+    "regression_request", "regression_table", "response_name", "sides",
 ]  # fmt: skip

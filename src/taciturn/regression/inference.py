@@ -19,8 +19,9 @@ the gradient between w and w*, of second order in w - w*, and that H is itself n
   below 2 t sqrt(D), a direction may owe its curvature to noise. Without noise it must exceed 1e-10
   times the largest one, for columns that determine one another.
 - *The method has not converged.* The term left out moves scores by at most about half the mean
-  square m^2 of v'x, since |l'''| <= l'' for all losses here; it must be small beside the standard
-  error of a score, of which s^2 is the mean square per coefficient: m^2 <= 4 s, both weighted by H.
+  square m^2 of v'x where |l'''| <= l'' (b times that where |l'''| <= b l''); it must be small
+  beside the standard error of a score, of which s^2 is the mean square per coefficient: m^2 <= 4 s,
+  both weighted by H.
 
 **J.** By the model J = H (the information equality), for a model with a dispersion J = phi H, with
 phi n / (n - D) times the noised mean squared coefficient; or J is asked for ("robust"), projected
@@ -38,7 +39,8 @@ from jaxtyping import Float
 
 from taciturn.algorithms import LONGEST, Asked, Newton, unpacked
 from taciturn.engine import Plan
-from taciturn.kernel.questions import Derivatives, Squared
+from taciturn.kernel.questions import Derivatives, Loss, Squared
+from taciturn.problems import Huber, SmoothedQuantile
 from taciturn.typing import HostArray
 
 # the largest m^2 / s of a last step, and the least relative eigenvalue without noise
@@ -46,27 +48,29 @@ _NEAR, _SINGULAR = 4.0, 1e-10
 
 
 class Fit(NamedTuple):
-    """Estimates with their covariance, by sampling and by noise, per feature.
+    """Estimates with their covariance, by sampling and by noise, per coefficient.
 
     `refused`: why standard errors are not valid; None if they are.
     """
 
-    estimate: Float[HostArray, "D"]
-    by_sampling: Float[HostArray, "D D"]
-    by_noise: Float[HostArray, "D D"]
+    estimate: Float[HostArray, "P"]
+    by_sampling: Float[HostArray, "P P"]
+    by_noise: Float[HostArray, "P P"]
     refused: str | None
 
 
 def fit(plan: Plan, method: Newton, public: Asked) -> Fit:
     """Return estimates and covariances from the last public value of a run of `method`."""
-    point, answer = np.asarray(public.point), np.asarray(public.answer)
+    estimate, point = (
+        np.asarray(method.chosen(jnp.asarray(one))) for one in (public.model, public.point)
+    )
+    answer = np.asarray(public.answer)
     records, features = sum(plan.spec.counts), len(point)
     last = method.asks[-1]
     bent = method.asks[-2] if last.of_scores else last
     scales = noise_of_mean(plan)
     second = _matrix(np.asarray(public.second), features) / bent.second
     error, entry = scales[-1], scales[-2 if last.of_scores else -1] / bent.second
-    estimate = np.asarray(public.model)
     values, basis = np.linalg.eigh(second)
     least = max(2 * float(entry) * math.sqrt(features), _SINGULAR * float(values[-1]))
     nothing = np.zeros((features, features))
@@ -78,20 +82,28 @@ def fit(plan: Plan, method: Newton, public: Asked) -> Fit:
     square = float(step @ step) * np.eye(features) + np.outer(step, step)
     noise = error**2 * np.eye(features) + entry**2 / 2 * square
     found = Fit(estimate, inverse @ scores @ inverse / records, inverse @ noise @ inverse, None)
-    bends = not isinstance(method.problem.loss, Squared)
-    far = _distance(found, second, step, plan.spec.record_norm, bends=bends)
+    far = _distance(found, second, step, plan.spec.record_norm, _bend(method.problem.loss))
     return found if far <= 1 else found._replace(refused=_too_far(far))
 
 
-def _distance(found: Fit, second: HostArray, step: HostArray, norm: float, *, bends: bool) -> float:
+def _bend(loss: Loss) -> float:
+    """Return about the most of |l'''| / l''."""
+    if isinstance(loss, Squared):
+        return 0.0
+    if isinstance(loss, SmoothedQuantile):
+        return 1 / loss.smoothing
+    return 1 / loss.threshold if isinstance(loss, Huber) else 1.0
+
+
+def _distance(found: Fit, second: HostArray, step: HostArray, norm: float, bend: float) -> float:
     """Return how far the last step is from its limit, as a part of what is accepted."""
     weight = float(np.trace(second)) / norm**2
     moved = float(step @ second @ step) / weight
     shortened = moved > (1 - 1e-6) * LONGEST**2
     together = found.by_sampling + found.by_noise
     error = math.sqrt(float(np.trace(second @ together)) / weight / len(step))
-    far = moved / (_NEAR * error) if error > 0 else 0.0
-    return math.inf if shortened else far if bends else 0.0
+    far = bend * moved / (_NEAR * error) if error > 0 else 0.0
+    return math.inf if shortened else far
 
 
 def _too_noisy(least: float, needed: float, noise: bool) -> str:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import NamedTuple
 
 from taciturn import checks
 from taciturn.algorithms import NEWTON
 from taciturn.errors import InputError
-from taciturn.features import ALL, FORMULA
-from taciturn.problems import NONE
-from taciturn.regression.families import Family
+from taciturn.features import ALL, FORMULA, Response
+from taciturn.problems import NONE, Named
+from taciturn.regression.families import family_named
 from taciturn.tables import Bounds
 from taciturn.training import Request
 
@@ -18,40 +19,71 @@ from taciturn.training import Request
 _ROUNDS, _ROBUST, _WITHOUT_NOISE, _FEWEST = 8, 9, 40, 4
 
 
-def regression_request(
-    request: Request, bounds: Bounds, formula: str | None, family: Family, *, robust: bool
-) -> Request:
+class RegressionRequest(NamedTuple):
+    """What is estimated.
+
+    - `formula`: None for every column.
+    - `family`: Its name, with numbers after a colon.
+    - `cuts`, `most`: Of a survival time: the inner ends of its intervals, and the largest sum of
+      hazards of a record.
+    - `robust`: Whether standard errors hold if the family is wrong, at the cost of more noise.
+    """
+
+    formula: str | None
+    family: str
+    cuts: tuple[float, ...] = ()
+    most: float = 3.0
+    robust: bool = False
+
+
+def regression_request(request: Request, bounds: Bounds, asked: RegressionRequest) -> Request:
     """Return the request of a regression: Newton's method, the likelihood's loss, no regulariser.
 
     Coefficients are per unit of the user's columns, so there is no centre, and the features are the
-    terms of the formula, by default every column. `robust`: whether standard errors hold if the
-    family is wrong, at the cost of more noise.
+    terms of the formula.
     """
-    target, right = sides(ALL if formula is None else formula)
+    named = Named.parse("the family", asked.family)
+    family = family_named(named.name)
+    text = ALL if asked.formula is None else asked.formula
+    left, right = sides(text)
+    survival = None if left is None else Response.parse(left)
+    target = response_name(text)
     if target is not None and target != bounds.target_name:
         raise InputError(
             f"the formula is about {target[:100]!r}, and the target of the bounds file is "
             f"{bounds.target_name!r}; name the same column"
         )
-    loss = family.loss_for(bounds)
+    if family.survival != (survival is not None):
+        what = "a survival time" if family.survival else "a single column"
+        raise InputError(
+            f"the family {family.name} is for {what} on the left side of the formula; write "
+            f"{'Surv(time, event) ~ ...' if family.survival else 'COLUMN ~ ...'}"
+        )
+    loss = family.loss_for(bounds, named.numbers, most=asked.most, cuts=asked.cuts)
     if request.rounds is not None:
         checks.at_least("rounds", request.rounds, _FEWEST)
-    options = {"covariance": "robust"} if robust else {}
-    noiseless = math.isinf(request.epsilon)
+    robust, noiseless = asked.robust or family.covariance == "robust", math.isinf(request.epsilon)
     rounds = _WITHOUT_NOISE if noiseless else _ROBUST if robust else _ROUNDS
     return replace(
         request,
         algorithm=NEWTON,
         rounds=rounds if request.rounds is None else request.rounds,
         loss=loss,
-        clip=family.clip_for(loss, request.epsilon),
+        clip=family.clip_for(loss, request.epsilon, len(bounds.labels or ()) or None),
         regulariser=NONE,
         constraint=NONE,
-        features=FORMULA + right,
+        features=FORMULA + (right if survival is None else f"{left} ~ {right}"),
         centre=False,
-        options=options,
+        options={"covariance": "robust" if robust else family.covariance},
         precision="float64",
     )
+
+
+def response_name(formula: str) -> str | None:
+    """Return the column of the response, or of its time; None where a formula has only terms."""
+    left, _ = sides(formula)
+    survival = None if left is None else Response.parse(left)
+    return left if survival is None else survival.time
 
 
 def sides(formula: str) -> tuple[str | None, str]:
@@ -65,4 +97,7 @@ def sides(formula: str) -> tuple[str | None, str]:
     left, tilde, right = formula.partition("~")
     if not tilde:
         return None, formula.strip()
-    return left.strip().removeprefix("`").removesuffix("`"), right.strip()
+    left = left.strip()
+    if Response.parse(left) is None:
+        left = left.removeprefix("`").removesuffix("`")
+    return left, right.strip()

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 from jaxtyping import Float
@@ -17,6 +18,8 @@ from scipy.stats import norm
 from taciturn.algorithms import NEWTON, Newton
 from taciturn.errors import InputError
 from taciturn.features import Formula
+from taciturn.kernel.questions import Layout, Loss
+from taciturn.problems import CumulativeLogistic, PiecewiseExponential, Survival
 from taciturn.regression.families import FAMILIES, Family
 from taciturn.regression.inference import Fit, fit
 from taciturn.tables import INTERCEPT, Bounds, Numeric, offsets_and_scales
@@ -101,12 +104,12 @@ def regression_table(training: Training) -> RegressionTable:
     return RegressionTable(
         family=family,
         target=bounds.target_name,
-        formula=f"{bounds.target_name} ~ {formula.text}",
+        formula=formula.text if formula.response else f"{bounds.target_name} ~ {formula.text}",
         records=sum(proposal.counts),
         references=references(formula),
         coefficients=()
         if found.refused is not None
-        else tuple(_rows(found, formula, bounds, family)),
+        else tuple(_rows(found, method, formula, bounds, family)),
         refused=found.refused,
     )
 
@@ -123,10 +126,10 @@ def parts_of(proposal: Proposal) -> tuple[Family, Newton, Formula, Bounds]:
         )
     if not isinstance(features, Formula):
         raise InputError("a table of coefficients needs a formula as features")
-    if sum(proposal.counts) <= features.columns:
+    size = method.size(features.columns)
+    if sum(proposal.counts) <= size:
         raise InputError(
-            f"{sum(proposal.counts)} records are too few for {features.columns} coefficients; "
-            "leave terms out"
+            f"{sum(proposal.counts)} records are too few for {size} coefficients; leave terms out"
         )
     return family, method, features, table.bounds
 
@@ -143,24 +146,90 @@ def references(formula: Formula) -> dict[str, str]:
     }
 
 
-def _rows(found: Fit, formula: Formula, bounds: Bounds, family: Family) -> Iterator[Coefficient]:
-    to_units, constant = in_units(formula, bounds, log_mean=family.of_range)
+def _rows(
+    found: Fit, method: Newton, formula: Formula, bounds: Bounds, family: Family
+) -> Iterator[Coefficient]:
+    to_units, constant = of_coefficients(method, *in_units(formula, bounds, linear=family.linear))
+    names = coefficient_names(method, formula, bounds)
+    if isinstance(method.problem.loss, PiecewiseExponential):  # hazards per unit of time
+        constant[[name.constant for name in names]] -= math.log(method.problem.loss.longest)
     estimates = to_units @ found.estimate + constant
     parts = (to_units @ part @ to_units.T for part in (found.by_sampling, found.by_noise))
     sampling, noise = (np.sqrt(np.maximum(np.diag(part), 0)) for part in parts)
     z = float(norm.isf((1 - LEVEL) / 2))
-    order = [len(formula.names) - 1, *range(len(formula.names) - 1)]  # the constant first
-    for place in order:
+    for place in sorted(range(len(names)), key=lambda place: names[place].order):
         estimate, error = float(estimates[place]), math.hypot(sampling[place], noise[place])
         low, high = estimate - z * error, estimate + z * error
         p_value = 2 * float(norm.sf(abs(estimate) / error)) if error > 0 else None
-        name = INTERCEPT if place == order[0] else formula.names[place]
-        shown = family.effect is not None and place != order[0]
+        shown = family.effect is not None and not names[place].constant
         effects = [_exp(one) for one in (estimate, low, high)] if shown else [None] * 3
         yield Coefficient(
-            name, estimate, error, low, high, p_value, float(sampling[place]), float(noise[place]),
-            *effects,
+            names[place].text, estimate, error, low, high, p_value, float(sampling[place]),
+            float(noise[place]), *effects,
         )  # fmt: skip
+
+
+class Name(NamedTuple):
+    """The name of a coefficient, and its place in the table: constants precede their terms."""
+
+    text: str
+    constant: bool
+    order: tuple[int, bool, int]
+
+
+def coefficient_names(method: Newton, formula: Formula, bounds: Bounds) -> tuple[Name, ...]:
+    """Return the names of the coefficients in their order.
+
+    Of a loss with several margins, those of a margin name the interval of time, or the label.
+    """
+    last, loss, layout = len(formula.names) - 1, method.problem.loss, method.asks[0].layout
+    names = [INTERCEPT if place == last else name for place, name in enumerate(formula.names)]
+    if layout is None:
+        layout = Layout((), tuple(range(last + 1)), (0,))
+    several = loss.outputs is not None
+    shared = [
+        Name(names[place], False, (loss.outputs or 0, False, place)) for place in layout.shared
+    ]
+    own = []
+    for output in layout.outputs:
+        of = output_name(loss, bounds, output) if several else ""
+        for place in layout.own:
+            text = (
+                f"{of}: {names[place]}" if several and layout.own != (last,) else of or names[place]
+            )
+            own.append(Name(text, place == last, (output, place != last, place)))
+    return (*shared, *own)
+
+
+def output_name(loss: Loss, bounds: Bounds, output: int) -> str:
+    """Return what a margin is about: an interval of time, or a label."""
+    if isinstance(loss, Survival):
+        ends = (0.0, *loss.cuts, loss.longest)
+        return f"{ends[output]:g} to {ends[output + 1]:g}"
+    labels = bounds.labels or ()
+    return f"above {labels[output]}" if isinstance(loss, CumulativeLogistic) else labels[output]
+
+
+def of_coefficients(
+    method: Newton, to_units: Float[HostArray, "D D"], added: Float[HostArray, "D"]
+) -> tuple[Float[HostArray, "P P"], Float[HostArray, "P"]]:
+    """Return the maps of `in_units` for the coefficients that are estimated.
+
+    Given ones enter the constants.
+    """
+    outputs = method.problem.loss.outputs
+    shape = (len(added),) if outputs is None else (len(added), outputs)
+    zeros = jnp.zeros(shape)
+    given = np.asarray(method.first_public(zeros).model)
+    layout = method.asks[0].layout
+    if layout is None:
+        return to_units, added
+    columns = [
+        layout.chosen(jnp.asarray(to_units @ np.asarray(layout.spread(one, zeros))))
+        for one in jnp.eye(layout.size)
+    ]
+    offset = (added + (to_units @ given).T).T
+    return np.array(columns).T, np.array(layout.chosen(jnp.asarray(offset)))
 
 
 def _exp(value: float) -> float:
@@ -168,7 +237,7 @@ def _exp(value: float) -> float:
 
 
 def in_units(
-    formula: Formula, bounds: Bounds, *, log_mean: bool
+    formula: Formula, bounds: Bounds, *, linear: bool
 ) -> tuple[Float[HostArray, "D D"], Float[HostArray, "D"]]:
     r"""Return the matrix A and the vector a by which weights w become A w + a, in the user's units.
 
@@ -193,7 +262,7 @@ def in_units(
                     value = math.prod(rest) / math.prod(units[p] for p in factors)
                     found[row_of[frozenset(kept)], column] += value
     added = np.zeros(len(places))
-    if isinstance(bounds.target, Numeric) and not log_mean:
+    if isinstance(bounds.target, Numeric) and linear:
         found *= bounds.half_range
         added[row_of[frozenset()]] = bounds.target.minimum + bounds.target.width / 2
     return found, added

@@ -292,11 +292,21 @@ def inputs_of(bounds: Bounds) -> Inputs:
         symmetric = bounds.interval == "symmetric" and isinstance(fact, Numeric)
         if symmetric and not fact.coding.keys() & {"bins", "centre", "weight"}:
             numbers.append(place)
-        values = fact.values if isinstance(fact, Categories) else None
-        variables.append(Variable(name, place, values, plain=_is_plain(fact)))
+        variables.append(_variable(name, place, fact, bounds.interval))
         place += len(entries_of(fact))
-    known = tuple(variables)
-    return Inputs(names, encoded_norm(bounds), tuple(numbers), place, variables=known)
+    known, target = tuple(variables), None
+    if isinstance(bounds.target, Numeric):
+        target = _variable(bounds.target_name, -1, bounds.target, "symmetric")
+    return Inputs(
+        names, encoded_norm(bounds), tuple(numbers), place, variables=known, target=target
+    )
+
+
+def _variable(name: str, place: int, fact: Column, interval: Interval) -> Variable:
+    if isinstance(fact, Categories):
+        return Variable(name, place, fact.values, plain=_is_plain(fact))
+    zero, unit = fact.zero_and_unit(interval)
+    return Variable(name, place, None, _is_plain(fact), zero, unit, fact.scale)
 
 
 def _is_plain(fact: Column) -> bool:

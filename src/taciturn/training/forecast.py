@@ -25,7 +25,7 @@ from taciturn.engine import Plan
 from taciturn.errors import InputError
 from taciturn.kernel.questions import around
 from taciturn.kernel.records import Spec
-from taciturn.problems import Loss
+from taciturn.problems import Loss, Survival
 from taciturn.training.proposal import Proposal
 from taciturn.typing import Array
 
@@ -118,7 +118,7 @@ def risk_of_zero(proposal: Proposal, *, scaled: bool = False) -> float | None:
     if data.task == "multiclass":
         targets = np.arange(data.classes or 0)
     elif data.task == "regression":
-        if data.table is None and not scaled:
+        if (data.table is None and not scaled) or isinstance(loss, Survival):
             return None
         targets = np.array([-1.0, 0.0, 1.0])
     margins = np.zeros((len(targets), *(() if loss.outputs is None else (loss.outputs,))))

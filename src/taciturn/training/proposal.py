@@ -15,7 +15,7 @@ from taciturn.documents import Document, Extended
 from taciturn.engine import traffic_of
 from taciturn.engine.planning import Plan, check_size, plan, trust_conditions
 from taciturn.errors import InputError
-from taciturn.features import CONSTANT
+from taciturn.features import CONSTANT, Formula
 from taciturn.kernel.questions import BINS, ClippedErrors, Tally, around
 from taciturn.kernel.records import Spec, check_at_one_agent
 from taciturn.problems import ClippedLoss, Named, facts_from, weighted
@@ -169,6 +169,15 @@ class Proposal(Document):
         if missing:
             raise InputError(f"{name} has the option {missing[0]}, and no value is given for it")
         check_size(self.rounds * int(options.get("local_updates", 1)), len(self.counts))
+        features, survival = self.data.feature_map, isinstance(self.problem.loss, problems.Survival)
+        if features is not None and features.fixed and name != algorithms.NEWTON:
+            raise InputError(f"{name} knows no offset; use {algorithms.NEWTON}, or leave it out")
+        timed = isinstance(features, Formula) and features.response is not None
+        if timed != survival or (survival and self.precision != "float64"):
+            raise InputError(
+                f"the loss {self.loss} does not suit the features: a survival time needs a formula "
+                "Surv(time, event) ~ ..., a loss of survival times, and double precision"
+            )
         structured = self.structure is not None
         if structured and method.structure is None:
             raise InputError(f"{name} knows no structure; change the structure or the method")
@@ -257,6 +266,7 @@ class Proposal(Document):
             terms=self.budget.terms,
             rounds=self.rounds,
             options=dict(self.method.options),
+            fixed=() if self.data.feature_map is None else self.data.feature_map.fixed,
         )
 
     def composition(self, methods: Mapping[str, Method] = METHODS) -> algorithms.Composition:

@@ -453,12 +453,14 @@ def divide_records(
     share one.
     """
     draw, name, x = Draw.secret() if draw is None else draw, division.features, dataset.features
-    feature_map = None if name is None else feature_map_named(name, inputs_for(dataset))
-    if feature_map is not None:
+    feature_map, y = None, dataset.targets
+    if name is not None:
+        feature_map = feature_map_named(name, inputs_for(dataset))
+        y = feature_map.respond(x, y)
         # only features of published records are kept on disk
         published = isinstance(dataset, Dataset) and dataset.public
         x = applied(feature_map, x) if published and feature_map.costly else feature_map.apply(x)
-    y, cut = dataset.targets, dataset.train_rows
+    cut = dataset.train_rows
     owners, held, persons = division.rows(dataset.owners, dataset.persons, cut, draw)
     if isinstance(dataset, Table):
         absent = dataset.absent

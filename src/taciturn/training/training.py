@@ -32,7 +32,7 @@ from taciturn.errors import InputError, reason
 from taciturn.features import CentredRows, FeatureMap
 from taciturn.kernel.privacy import Certificate
 from taciturn.kernel.records import Devices, Draw, Origin
-from taciturn.problems import CountLoss
+from taciturn.problems import in_target_units
 from taciturn.tables import Report, Table
 from taciturn.training import evaluation
 from taciturn.training.assessment import (
@@ -225,10 +225,10 @@ def table_model_terms(
     if proposal.data.table is None:
         raise InputError("the proposal is for no table, so its model has no columns; name a table")
     bounds = proposal.data.table.bounds
-    log_mean = isinstance(proposal.problem.loss, CountLoss)
+    linear = in_target_units(proposal.problem.loss)
     if features is None:
-        return models.table_terms(bounds, weights, log_mean=log_mean)
-    return models.feature_terms(bounds, features, weights, log_mean=log_mean)
+        return models.table_terms(bounds, weights, linear=linear)
+    return models.feature_terms(bounds, features, weights, linear=linear)
 
 
 def model_of(

@@ -26,7 +26,7 @@ from taciturn.kernel.questions.claims import (
     foreign_operation,
     name_of_class,
 )
-from taciturn.kernel.questions.derivatives import Derivatives
+from taciturn.kernel.questions.derivatives import Derivatives, Layout
 from taciturn.kernel.questions.gradient import (
     Gradient,
     MinibatchDifference,
@@ -38,6 +38,7 @@ from taciturn.kernel.questions.loss import (
     Margins,
     PerRecord,
     RegressionLoss,
+    Slopes,
     Squared,
     TargetArray,
     clip_coefficient,
@@ -83,11 +84,11 @@ QUERIES: Mapping[str, Any] = MappingProxyType(
 __all__ = [
     "BINS", "KINDS", "NEAREST", "QUERIES", "AddedNoise", "AllRecords", "Around", "Assumptions",
     "AtStep", "Centre", "CentredGradient", "ClippedErrors", "Derivatives", "Drawn",
-    "FixedSizeBatches", "Gradient", "Loss", "Margins", "MinibatchDifference", "MinibatchGradient",
-    "OnLattice", "Oracle", "Pair", "PerRecord", "PerturbedStep", "Point", "PoissonBatches",
-    "ProjectedStep", "ProximalStep", "Question", "Recentred", "RegressionLoss", "Residual",
-    "RowMean", "Sampling", "Squared", "Statistics", "Step", "Tally", "TargetArray",
-    "TargetGradient", "TargetQuestion", "Targets", "Words", "around", "bound_of",
+    "FixedSizeBatches", "Gradient", "Layout", "Loss", "Margins", "MinibatchDifference",
+    "MinibatchGradient", "OnLattice", "Oracle", "Pair", "PerRecord", "PerturbedStep", "Point",
+    "PoissonBatches", "ProjectedStep", "ProximalStep", "Question", "Recentred", "RegressionLoss",
+    "Residual", "RowMean", "Sampling", "Slopes", "Squared", "Statistics", "Step", "Tally",
+    "TargetArray", "TargetGradient", "TargetQuestion", "Targets", "Words", "around", "bound_of",
     "check_of_library", "clip_coefficient", "clipped_centre", "custom_classes", "foreign_operation",
     "is_full_batch", "margins", "name_of_class", "record_sum", "statistics_size",
 ]  # fmt: skip

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import abc
 import math
-from typing import TypeAlias, final
+from typing import Literal, TypeAlias, final
 
 import equinox as eqx
 import jax
@@ -23,6 +23,7 @@ from taciturn.typing import Array, HostArray, Scalar
 Margins: TypeAlias = Float[Array, "*K"]
 PerRecord: TypeAlias = Float[Array, "*B"]
 TargetArray: TypeAlias = Shaped[Array, "*#B"]
+Slopes: TypeAlias = Literal["each", "shared", "reference"]
 
 
 class Loss(eqx.Module):
@@ -43,6 +44,25 @@ class Loss(eqx.Module):
     def log_odds(self) -> bool:
         """Whether the minimising margins are log-odds of the classes; here False."""
         return False
+
+    @property
+    def slopes(self) -> Slopes:
+        """What several margins have in common where coefficients are estimated.
+
+        "each": nothing; "shared": all coefficients but that of the constant; "reference": they
+        matter only up to a common addend, so that those of the first margin are 0.
+        """
+        return "each"
+
+    @property
+    def largest_sum(self) -> float:
+        """Supremum over margins and targets of |sum_k coefficient_k|."""
+        return self.lipschitz * math.sqrt(self.outputs or 1)
+
+    @property
+    def largest_trace(self) -> float:
+        """Bound on the trace of F F' and on |F'1|^2 (`curvature_root`)."""
+        return self.smoothness * (self.outputs or 1)
 
     @property
     def is_gradient(self) -> bool:
@@ -81,6 +101,16 @@ class Loss(eqx.Module):
         ones = jnp.ones_like(margins)
         bent: Array = jax.jvp(lambda z: self.coefficient(z, targets), (margins,), (ones,))[1]
         return bent
+
+    def curvature_root(
+        self,
+        margins: Float[Array, "*B K"],  # noqa: ARG002 - for losses that have it
+        targets: TargetArray,  # noqa: ARG002
+    ) -> Float[Array, "*B K R"]:
+        """Return F of every record: F F' is d^2 l/dz^2 of its K margins, or a bound on it."""
+        raise InputError(
+            f"second derivatives of {type(self).__name__} are not known; choose another loss"
+        )
 
     @abc.abstractmethod
     def predict(self, margins: Margins) -> TargetArray:

@@ -1,0 +1,232 @@
+"""Families of responses without privacy beside statsmodels, on persons and periods split here."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+import statsmodels.api as sm
+import statsmodels.formula.api as smf
+from statsmodels.miscmodels.ordinal_model import OrderedModel
+
+from taciturn.cli.main import main
+
+
+def table_of(folder, frame, bounds, formula, family, *more):
+    frame.to_csv(folder / "t.csv", index=False)
+    (folder / "b.toml").write_text(bounds)
+    given = [
+        "regress", folder / "t.csv", "--formula", formula, "--family", family, "--bounds",
+        folder / "b.toml", "--quiet", "--without-privacy", "--out", folder / "out", *more,
+    ]  # fmt: skip
+    assert main([str(one) for one in given]) == 0
+    table = json.loads((folder / "out" / "coefficients.json").read_text())
+    assert table["refused"] is None
+    return {one["term"]: one for one in table["coefficients"]}
+
+
+def agrees(table, names, estimates, errors):
+    found = [[table[name][what] for name in names] for what in ("estimate", "standard_error")]
+    np.testing.assert_allclose(found[0], estimates, rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(found[1], errors, rtol=1e-6, atol=1e-8)
+
+
+LONGEST, CUTS = 5.0, (0.5, 1.5, 3.0)
+TIMES = """source = "public"
+[target]
+name = "time"
+min = 0
+max = 5
+[columns.event]
+values = ["0", "1"]
+[columns.entry]
+min = 0
+max = 5
+[columns.age]
+min = 20
+max = 90
+[columns.arm]
+values = ["a", "b"]
+"""
+
+
+def patients(count=700, seed=0):
+    draw = np.random.default_rng(seed)
+    age, arm = draw.uniform(25, 85, count), draw.choice(["a", "b"], count)
+    rate = 0.15 * np.exp(0.02 * (age - 50) - 0.4 * (arm == "b"))
+    died, left = draw.exponential(1 / rate), draw.uniform(0.5, 8, count)
+    time = np.minimum(np.minimum(died, left), 4.999)
+    entry = np.where(draw.random(count) < 0.3, draw.uniform(0, 1, count) * time, 0.0)
+    event = (died <= np.minimum(left, 4.999)).astype(int)
+    return pd.DataFrame({"time": time, "event": event, "entry": entry, "age": age, "arm": arm})
+
+
+def periods(frame):
+    """One row for each person and interval, by a loop."""
+    ends, rows = (0.0, *CUTS, LONGEST), []
+    for one in frame.itertuples():
+        for k in range(len(ends) - 1):
+            low, high = max(ends[k], one.entry), min(ends[k + 1], one.time)
+            if high > low:
+                died = int(one.event and ends[k] < one.time <= ends[k + 1])
+                rows.append((f"p{k}", high - low, died, one.age, one.arm))
+    return pd.DataFrame(rows, columns=["period", "spent", "died", "age", "arm"])
+
+
+NAMES = ["0 to 0.5", "0.5 to 1.5", "1.5 to 3", "3 to 5"]
+
+
+@pytest.mark.parametrize(
+    ("family", "other"),
+    [
+        ("piecewise-exponential", sm.families.Poisson()),
+        ("discrete-logistic", sm.families.Binomial()),
+        ("cloglog", sm.families.Binomial(sm.families.links.CLogLog())),
+    ],
+)
+@pytest.mark.parametrize("entered", [False, True])
+def test_survival_times_are_persons_and_periods(family, other, entered, tmp_path):
+    frame = patients()
+    response = "Surv(entry, time, event)" if entered else 'Surv(time, event == "1")'
+    bounds = TIMES
+    if not entered:
+        frame["entry"] = 0.0
+    table = table_of(
+        tmp_path, frame, bounds, f"{response} ~ age + C(arm)", family, "--cuts", "0.5,1.5,3",
+        "--largest-hazard", "30",
+    )  # fmt: skip
+    split = periods(frame)
+    offset = np.log(split.spent) if family.startswith("piecewise") else None
+    model = smf.glm("died ~ 0 + period + age + arm", split, family=other, offset=offset)
+    fitted = model.fit(tol=1e-14)
+    names = [f"period[p{k}]" for k in range(4)] + ["age", "arm[T.b]"]
+    agrees(table, [*NAMES, "age", "arm=b"], fitted.params[names], fitted.bse[names])
+
+
+RESPONSES = """source = "public"
+[target]
+name = "y"
+{target}
+[columns.x]
+min = -3
+max = 3
+[columns.sex]
+values = ["f", "m"]
+[columns.spent]
+min = 0.5
+max = 20
+scale = "log"
+"""
+
+
+def responses(kind, count=800, seed=1):
+    draw = np.random.default_rng(seed)
+    x, sex = draw.uniform(-2, 2, count), draw.choice(["f", "m"], count)
+    spent, score = draw.uniform(1, 10, count), 0.3 + 0.4 * x - 0.5 * (sex == "m")
+    y = {
+        "negative-binomial": lambda: draw.negative_binomial(2, 2 / (2 + spent * np.exp(score))),
+        "poisson": lambda: draw.poisson(spent * np.exp(score)),
+        "gamma": lambda: np.clip(draw.gamma(3, np.exp(score) / 3), 0.05, None),
+        "huber": lambda: score + draw.standard_t(3, count),
+        "quantile": lambda: score + draw.standard_normal(count),
+        "classes": lambda: np.array(["low", "mid", "top"])[
+            np.digitize(score + draw.logistic(size=count), [-0.5, 1.0])
+        ],
+    }[kind]()
+    return pd.DataFrame({"y": y, "x": x, "sex": sex, "spent": spent})
+
+
+def range_of(frame):
+    low = 0 if frame.y.min() >= 0 else 2 * frame.y.min()
+    return f"min = {low}\nmax = {20 * frame.y.max()}"
+
+
+@pytest.mark.parametrize(
+    ("family", "other"),
+    [
+        ("poisson", sm.families.Poisson()),
+        ("negative-binomial:0.5", sm.families.NegativeBinomial(alpha=0.5)),
+    ],
+)
+def test_counts_may_have_an_offset(family, other, tmp_path):
+    frame = responses(family.partition(":")[0])
+    bounds = RESPONSES.format(target=range_of(frame))
+    table = table_of(tmp_path, frame, bounds, "y ~ x + sex + offset(log(spent))", family)
+    model = smf.glm("y ~ x + sex", frame, family=other, offset=np.log(frame.spent))
+    fitted = model.fit(tol=1e-14)
+    agrees(table, ["(intercept)", "x", "sex=m"], *(
+        one[["Intercept", "x", "sex[T.m]"]] for one in (fitted.params, fitted.bse)
+    ))  # fmt: skip
+    assert "offset(spent)" not in table
+
+
+def test_amounts_have_a_gamma_law(tmp_path):
+    frame = responses("gamma")
+    bounds = RESPONSES.format(target="min = 0.001\nmax = 100")
+    table = table_of(tmp_path, frame, bounds, "y ~ x + sex", "gamma")
+    link = sm.families.links.Log()
+    fitted = smf.glm("y ~ x + sex", frame, family=sm.families.Gamma(link)).fit(tol=1e-14)
+    agrees(table, ["(intercept)", "x", "sex=m"], *(
+        one[["Intercept", "x", "sex[T.m]"]] for one in (fitted.params, fitted.bse)
+    ))  # fmt: skip
+
+
+def test_several_classes_are_compared_with_the_first(tmp_path):
+    frame = responses("classes")
+    bounds = RESPONSES.format(target='values = ["low", "mid", "top"]')
+    table = table_of(tmp_path, frame, bounds, "y ~ x + sex", "multinomial")
+    exog = sm.add_constant(pd.DataFrame({"x": frame.x, "m": 1.0 * (frame.sex == "m")}))
+    codes = pd.Categorical(frame.y).codes
+    fitted = sm.MNLogit(codes, exog).fit(disp=0, method="newton", tol=1e-14, maxiter=100)
+    for column, label in enumerate(["mid", "top"]):
+        names = [f"{label}: {term}" for term in ("(intercept)", "x", "sex=m")]
+        agrees(table, names, fitted.params[column], fitted.bse[column])
+
+
+def test_ordered_classes_have_the_estimates_and_errors_of_independent_logits(tmp_path):
+    frame = responses("classes")
+    bounds = RESPONSES.format(target='values = ["low", "mid", "top"]')
+    table = table_of(tmp_path, frame, bounds, "y ~ x + sex", "proportional-odds")
+    codes, m = pd.Categorical(frame.y).codes, 1.0 * (frame.sex == "m")
+    each = pd.DataFrame({"x": frame.x, "m": m, "who": frame.index})
+    stacked = pd.concat([each.assign(z=1.0 * (codes > k), cut=f"k{k}") for k in range(2)])
+    fitted = smf.glm("z ~ 0 + cut + x + m", stacked, family=sm.families.Binomial()).fit(
+        tol=1e-14, cov_type="cluster",
+        cov_kwds={"groups": stacked.who, "use_correction": False},
+    )  # fmt: skip
+    names = ["above low", "above mid", "x", "sex=m"]
+    agrees(table, names, fitted.params, fitted.bse)
+    ordered = OrderedModel(codes, np.stack([frame.x, m], axis=1), distr="logit")
+    likelihood = ordered.fit(disp=0, method="bfgs")
+    away = np.array([table["x"]["estimate"], table["sex=m"]["estimate"]]) - likelihood.params[:2]
+    assert np.all(np.abs(away) < 0.5 * likelihood.bse[:2])  # two estimates of the same
+
+
+def test_large_residuals_count_no_more_than_the_threshold(tmp_path):
+    frame = responses("huber")
+    bounds = RESPONSES.format(target="min = -60\nmax = 60")
+    table = table_of(tmp_path, frame, bounds, "y ~ x + sex", "huber:1.5")
+    exog = np.stack([np.ones(len(frame)), frame.x, frame.sex == "m"], axis=1).astype(float)
+    found = np.array([table[name]["estimate"] for name in ("(intercept)", "x", "sex=m")])
+    away = frame.y.to_numpy() - exog @ found
+    assert np.abs(exog.T @ np.clip(away, -1.5, 1.5)).max() < 1e-6 * len(frame)
+    bread = exog.T @ (exog * (np.abs(away) <= 1.5)[:, None])
+    scores = exog * np.clip(away, -1.5, 1.5)[:, None]
+    sandwich = np.linalg.inv(bread) @ (scores.T @ scores) @ np.linalg.inv(bread)
+    errors = [table[name]["standard_error"] for name in ("(intercept)", "x", "sex=m")]
+    np.testing.assert_allclose(errors, np.sqrt(np.diag(sandwich)), rtol=1e-6)
+
+
+def test_a_quantile_is_near_that_of_the_check_loss(tmp_path):
+    frame = responses("quantile", 4000)
+    bounds = RESPONSES.format(target="min = -8\nmax = 8")
+    table = table_of(tmp_path, frame, bounds, "y ~ x + sex", "quantile:0.75,0.1")
+    fitted = smf.quantreg("y ~ x + sex", frame).fit(q=0.75)
+    names = ["(intercept)", "sex=m", "x"]
+    found = np.array([table[name]["estimate"] for name in names])
+    assert np.all(np.abs(found - fitted.params) < 0.5 * fitted.bse)
+    exog = np.stack([np.ones(len(frame)), frame.sex == "m", frame.x], axis=1).astype(float)
+    score = exog.T @ (1 / (1 + np.exp((frame.y.to_numpy() - exog @ found) / 0.1)) - 0.75)
+    assert np.abs(score).max() < 1e-6 * len(frame)
+    errors = [table[name]["standard_error"] for name in names]
+    np.testing.assert_allclose(errors, fitted.bse, rtol=0.15)
