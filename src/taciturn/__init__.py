@@ -8,7 +8,7 @@ float32.
 The names below are those that most programs need, imported on first use. All others are in the
 subpackages `taciturn.problems`, `taciturn.kernel.privacy`, `taciturn.network`,
 `taciturn.kernel.questions`, `taciturn.algorithms`, `taciturn.engine`, `taciturn.training`,
-`taciturn.audit`, `taciturn.estimators`.
+`taciturn.audit`, `taciturn.estimators`, `taciturn.regression`.
 """
 
 from __future__ import annotations
@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from taciturn.problems import WholeSpace as WholeSpace
     from taciturn.problems import minimise as minimise
     from taciturn.problems import public_facts as public_facts
+    from taciturn.regression import PrivateGLM as PrivateGLM
     from taciturn.training import Proposal as Proposal
     from taciturn.training import Request as Request
     from taciturn.training import propose as propose
@@ -84,6 +85,7 @@ _ROOMS = {
         "L1", "L2", "Ball", "Box", "Logistic", "MultinomialLogistic", "NoRegulariser", "Problem",
         "Squared", "WholeSpace", "minimise", "public_facts",
     ),
+    "regression": ("PrivateGLM",),
     "training": ("Proposal", "Request", "propose"),
 }  # fmt: skip
 _ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names}

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from taciturn import regression, training
+from taciturn import checks, regression, training
 from taciturn.cli import console
 from taciturn.cli.accounts import ACCOUNT_OPTIONS, account_given, confirmed, failed_if_interrupted
 from taciturn.cli.console import OUTPUT, Force, Json, Option, Quiet, path_option
@@ -18,7 +18,7 @@ from taciturn.cli.outcome import Keeper, Output, warned
 from taciturn.cli.records import counted_records
 from taciturn.errors import InputError
 from taciturn.regression import RegressionRequest, RegressionTable, regression_table
-from taciturn.report import charged_line, check_out, write_folder
+from taciturn.report import charged_line, check_out, regression_page, write_folder
 from taciturn.training import Attempts, Counted, Proposal, Training
 from taciturn.training.request import METHOD
 
@@ -61,7 +61,7 @@ def regress(  # noqa: PLR0913 - one parameter per option
     ] = None,
     largest_hazard: Annotated[
         float, typer.Option(help="Of a survival time: the most that a record's hazards add up to.")
-    ] = 3.0,
+    ] = 2.0,
     robust: Annotated[
         bool, typer.Option("--robust", help="Standard errors that hold if the family is wrong.")
     ] = False,
@@ -71,6 +71,16 @@ def regress(  # noqa: PLR0913 - one parameter per option
             "--without-privacy", help="The same without noise, for the owner's eyes alone."
         ),
     ] = False,
+    expect: Annotated[
+        str | None,
+        typer.Option(
+            help="Print the intervals to expect at these budgets, as 0.5,1,3; nothing is asked."
+        ),
+    ] = None,
+    mean: Annotated[
+        float | None,
+        typer.Option(help="With --expect: a public guess of the share or mean of the response."),
+    ] = None,
     out: Annotated[Path | None, path_option("A new folder for the table.", OUTPUT)] = None,
     force: Force = False,
     quiet: Quiet = False,
@@ -78,12 +88,12 @@ def regress(  # noqa: PLR0913 - one parameter per option
     **given: Any,
 ) -> None:
     """Estimate a regression, with standard errors, within a total privacy budget."""
-    wanted = RegressionRequest(formula, family, _numbers(cuts), largest_hazard, robust)
+    wanted = RegressionRequest(formula, family, _numbers("cuts", cuts), largest_hazard, robust)
+    if expect is not None:
+        _expect(data, wanted, given, _numbers("expect", expect), mean, json=json)
+        return
     if without_privacy:
-        also = console.first_given(given, ("epsilon", "delta", "account"))
-        if also:
-            raise InputError(f"--without-privacy has no budget; leave {also} out")
-        given["epsilon"] = math.inf
+        given["epsilon"] = _no_budget(given)
     account = account_given(given)
     keeper = Keeper(Output(out, force, False, False, json))
     if out is not None:
@@ -143,11 +153,36 @@ def _prepared(
     return counted, proposal
 
 
-def _numbers(text: str | None) -> tuple[float, ...]:
+def _expect(
+    data: Path,
+    wanted: RegressionRequest,
+    given: dict[str, Any],
+    epsilons: tuple[float, ...],
+    mean: float | None,
+    *,
+    json: bool,
+) -> None:
+    """Print the intervals to expect at several budgets."""
+    also = console.first_given(given, ("epsilon", "account"))
+    if also:
+        raise InputError(f"--expect says the budgets and charges nothing; leave {also} out")
+    found, records = [], 0
+    for epsilon in epsilons:
+        options = {**given, "epsilon": checks.positive("epsilon", epsilon)}
+        _, proposal = _prepared(data, wanted, options)
+        found.append(regression.expected(proposal, mean))
+        records = sum(proposal.counts)
+    if json:
+        console.emit({"expected": [{**asdict(one), "blind": one.blind} for one in found]})
+    else:
+        typer.echo("\n".join(regression.expected_lines(found, records)))
+
+
+def _numbers(option: str, text: str | None) -> tuple[float, ...]:
     try:
         return () if text is None else tuple(float(part) for part in text.split(","))
     except ValueError:
-        raise InputError(f"--cuts is {text!r}; give numbers, as in 1,2,5") from None
+        raise InputError(f"--{option} is {text!r}; give numbers, as in 1,2,5") from None
 
 
 def _write(table: RegressionTable, trained: Training, keeper: Keeper) -> Path | None:
@@ -158,46 +193,22 @@ def _write(table: RegressionTable, trained: Training, keeper: Keeper) -> Path | 
     texts: dict[str, str | bytes] = {
         "coefficients.json": table.to_json(),
         "coefficients.csv": table.to_frame().to_csv(),
+        "coefficients.tex": regression.latex_of(table),
         "proposal.json": trained.proposal.to_json() + "\n",
     }
     attempts = Attempts(warned)
     attempts.attempt("writing the table", lambda: write_folder(texts, folder, force=True), None)
+
+    def draw() -> None:
+        page = regression_page(table, trained).html()
+        write_folder({"report.html": page}, folder, force=True)
+
+    attempts.attempt("drawing the page", draw, None)
     return None if attempts.failures else folder / "coefficients.csv"
 
 
 def _lines(table: RegressionTable, trained: Training, written: Path | None) -> list[str]:
-    head = f"{table.family.name} regression, {table.formula}, {table.records:,} records"
-    lines = [head, *(f"  {name}: compared with {one}" for name, one in table.references.items())]
-    lines += ["", *(_refused(table.refused) if table.refused else _table(table))]
+    lines = regression.lines_of(table)
     lines += ["", "Certificate", *(f"  {line}" for line in trained.certificate.lines())]
     lines += ["", charged_line(trained.charged)]
-    return [*lines, *([] if written is None else [f"Table: {written}"])]
-
-
-def _refused(reason: str) -> Sequence[str]:
-    return [f"No table: {reason}"]
-
-
-def _table(table: RegressionTable) -> list[str]:
-    effect = table.family.effect
-    heads = ["", "estimate", "std. error", "95 % interval", "p", "sampling", "noise"]
-    rows = [heads + ([] if effect is None else [effect, "95 % interval"])]
-    for one in table.coefficients:
-        row = [
-            one.term, f"{one.estimate:.4g}", f"{one.standard_error:.3g}",
-            f"{one.low:.4g} to {one.high:.4g}", _p(one.p_value),
-            f"{one.by_sampling:.3g}", f"{one.by_noise:.3g}",
-        ]  # fmt: skip
-        if effect is not None:
-            ratio = "" if one.effect is None else f"{one.effect:.4g}"
-            ends = "" if one.effect is None else f"{one.effect_low:.4g} to {one.effect_high:.4g}"
-            row += [ratio, ends]
-        rows.append(row)
-    note = "sampling and noise: the two parts of the standard error; their squares add up"
-    return [*console.table(rows).split("\n"), note]
-
-
-def _p(value: float | None) -> str:
-    if value is None:
-        return ""
-    return "< .0001" if value < 1e-4 else f"{value:.4f}"
+    return [*lines, *([] if written is None else [f"Table: {written}, and report.html beside it"])]

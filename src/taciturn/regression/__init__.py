@@ -1,7 +1,10 @@
 """Private regression tables: coefficients with standard errors, from Newton's method."""
 
+from taciturn.regression.expected import Expected, expected, expected_lines
 from taciturn.regression.families import FAMILIES, Family, family_named
+from taciturn.regression.glm import PrivateGLM
 from taciturn.regression.inference import Fit, fit, noise_of_mean
+from taciturn.regression.printed import latex_of, lines_of
 from taciturn.regression.request import RegressionRequest, regression_request, response_name, sides
 from taciturn.regression.table import (
     LEVEL,
@@ -14,7 +17,8 @@ from taciturn.regression.table import (
 )
 
 __all__ = [
-    "FAMILIES", "LEVEL", "Coefficient", "Family", "Fit", "RegressionRequest", "RegressionTable",
-    "family_named", "fit", "in_units", "noise_of_mean", "parts_of", "references",
+    "FAMILIES", "LEVEL", "Coefficient", "Expected", "Family", "Fit", "PrivateGLM",
+    "RegressionRequest", "RegressionTable", "expected", "expected_lines", "family_named", "fit",
+    "in_units", "latex_of", "lines_of", "noise_of_mean", "parts_of", "references",
     "regression_request", "regression_table", "response_name", "sides",
 ]  # fmt: skip

@@ -48,7 +48,7 @@ class Family:
         bounds: Bounds,
         given: Sequence[float] = (),
         *,
-        most: float = 3.0,
+        most: float = 2.0,
         cuts: Sequence[float] = (),
     ) -> Named:
         """Return the loss for a table with these bounds; `InputError` if it does not suit them.

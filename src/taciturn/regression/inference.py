@@ -115,7 +115,7 @@ def _too_noisy(least: float, needed: float, noise: bool) -> str:
     return (
         "the noise hides in which directions the records vary (the least eigenvalue of the second "
         f"derivatives is {least:.3g}, and it must be above {needed:.3g}); more records, a larger "
-        "epsilon, the observer sum, narrower bounds or fewer terms help"
+        "epsilon, the observer sum, narrower bounds, fewer terms, a smaller --largest-hazard help"
     )
 
 

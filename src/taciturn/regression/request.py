@@ -32,7 +32,7 @@ class RegressionRequest(NamedTuple):
     formula: str | None
     family: str
     cuts: tuple[float, ...] = ()
-    most: float = 3.0
+    most: float = 2.0
     robust: bool = False
 
 

@@ -35,6 +35,7 @@ class Coefficient(NamedTuple):
     - `by_sampling`, `by_noise`: The parts of the standard error, whose squares add up.
     - `effect`, `effect_low`, `effect_high`: The exponentials of estimate and interval: an odds or
       rate ratio; None if that is nothing.
+    - `constant`: Whether it is that of no column.
     """
 
     term: str
@@ -48,6 +49,7 @@ class Coefficient(NamedTuple):
     effect: float | None
     effect_low: float | None
     effect_high: float | None
+    constant: bool
 
 
 @dataclass(frozen=True)
@@ -162,11 +164,20 @@ def _rows(
         low, high = estimate - z * error, estimate + z * error
         p_value = 2 * float(norm.sf(abs(estimate) / error)) if error > 0 else None
         shown = family.effect is not None and not names[place].constant
-        effects = [_exp(one) for one in (estimate, low, high)] if shown else [None] * 3
         yield Coefficient(
-            names[place].text, estimate, error, low, high, p_value, float(sampling[place]),
-            float(noise[place]), *effects,
-        )  # fmt: skip
+            term=names[place].text,
+            estimate=estimate,
+            standard_error=error,
+            low=low,
+            high=high,
+            p_value=p_value,
+            by_sampling=float(sampling[place]),
+            by_noise=float(noise[place]),
+            effect=_exp(estimate) if shown else None,
+            effect_low=_exp(low) if shown else None,
+            effect_high=_exp(high) if shown else None,
+            constant=names[place].constant,
+        )
 
 
 class Name(NamedTuple):

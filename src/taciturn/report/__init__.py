@@ -19,6 +19,7 @@ from taciturn.report.page import (
     label_axes,
     spread,
 )
+from taciturn.report.regression import forest, regression_page
 from taciturn.report.results import (
     CERTIFIED,
     certificate_file,
@@ -53,7 +54,8 @@ __all__ = [
     "BLUE", "CERTIFIED", "FIRST_CERTIFICATE", "GREY", "INK", "NOT_PROTECTED", "ORACLE", "ORANGE",
     "STYLE", "UNPROTECTED", "Details", "Drawing", "Items", "Note", "Page", "Section", "Table",
     "account_section", "certificate_file", "certificate_section", "charged_line", "charged_values",
-    "check_out", "counted", "drawing", "error_name", "inline_svg", "json_text", "label_axes",
-    "numbered", "plan_values", "promise", "results", "run_page", "save", "save_released",
-    "score_sections", "settings_section", "spread", "stamps", "strict", "write_folder",
+    "check_out", "counted", "drawing", "error_name", "forest", "inline_svg", "json_text",
+    "label_axes", "numbered", "plan_values", "promise", "regression_page", "results", "run_page",
+    "save", "save_released", "score_sections", "settings_section", "spread", "stamps", "strict",
+    "write_folder",
 ]  # fmt: skip

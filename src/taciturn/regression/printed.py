@@ -1,0 +1,95 @@
+"""The table of coefficients as text and as LaTeX."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from taciturn.regression.table import Coefficient, RegressionTable
+
+NOTE = "sampling and noise: the two parts of the standard error; their squares add up"
+_SPECIAL = str.maketrans(
+    {
+        "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_",
+        "{": r"\{", "}": r"\}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
+    }
+)  # fmt: skip
+
+
+def title_of(table: RegressionTable) -> str:
+    """Return what is estimated from how many records, on one line."""
+    return f"{table.family.name} regression, {table.formula}, {table.records:,} records"
+
+
+def heads_of(table: RegressionTable) -> list[str]:
+    """Return the heads of the columns of `cells_of`."""
+    heads = ["", "estimate", "std. error", "95 % interval", "p", "sampling", "noise"]
+    return heads + ([] if table.family.effect is None else [table.family.effect, "95 % interval"])
+
+
+def cells_of(table: RegressionTable) -> list[list[str]]:
+    """Return the rows of the table as texts."""
+    return [_cells(one, effect=table.family.effect is not None) for one in table.coefficients]
+
+
+def _cells(one: Coefficient, *, effect: bool) -> list[str]:
+    row = [
+        one.term, f"{one.estimate:.4g}", f"{one.standard_error:.3g}",
+        f"{one.low:.4g} to {one.high:.4g}", p_text(one.p_value), f"{one.by_sampling:.3g}",
+        f"{one.by_noise:.3g}",
+    ]  # fmt: skip
+    if not effect:
+        return row
+    if one.effect is None:
+        return [*row, "", ""]
+    return [*row, f"{one.effect:.4g}", f"{one.effect_low:.4g} to {one.effect_high:.4g}"]
+
+
+def p_text(value: float | None) -> str:
+    """Return a p-value; nothing without a standard error."""
+    if value is None:
+        return ""
+    return "< .0001" if value < 1e-4 else f"{value:.4f}"
+
+
+def lines_of(table: RegressionTable) -> list[str]:
+    """Return the table as lines of text, or the reason why there is none."""
+    compared = [f"  {name}: compared with {one}" for name, one in table.references.items()]
+    if table.refused is not None:
+        return [title_of(table), *compared, "", f"No table: {table.refused}"]
+    rows = [heads_of(table), *cells_of(table)]
+    return [title_of(table), *compared, "", *aligned(rows), NOTE]
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return rows as lines, their cells below one another."""
+    widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
+    lines = ("  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)) for row in rows)
+    return [line.rstrip() for line in lines]
+
+
+def latex_of(table: RegressionTable) -> str:
+    r"""Return the table as a `tabular` for the package booktabs; names are escaped."""
+    heads = heads_of(table)
+    columns = "l" + "r" * (len(heads) - 1)
+    rows = [heads, *cells_of(table)]
+    head, *body = (" & ".join(cell.translate(_SPECIAL) for cell in row) + r" \\" for row in rows)
+    title = "".join(c if c.isprintable() else " " for c in title_of(table))
+    return "\n".join([
+        f"% {title}", rf"\begin{{tabular}}{{{columns}}}", r"\toprule", head, r"\midrule", *body,
+        r"\bottomrule", r"\end{tabular}", "",
+    ])  # fmt: skip
+
+
+def spans(table: RegressionTable) -> list[tuple[str, float, float, float]]:
+    """Return name, low, middle and high of every row of a forest plot, of effects if there are any.
+
+    Constants are left out.
+    """
+    found = []
+    for one in table.coefficients:
+        if table.family.effect is None and not one.constant:
+            found.append((one.term, one.low, one.estimate, one.high))
+        elif None not in (ends := (one.effect_low, one.effect, one.effect_high)):
+            found.append((one.term, *map(float, ends)))  # type: ignore[arg-type]
+    return [one for one in found if all(map(math.isfinite, one[1:]))]
