@@ -153,6 +153,14 @@ def _prepared(
     return counted, proposal
 
 
+def _no_budget(given: dict[str, Any]) -> float:
+    """Return infinity; `InputError` if a budget is given."""
+    also = console.first_given(given, ("epsilon", "delta", "account"))
+    if also:
+        raise InputError(f"--without-privacy has no budget; leave {also} out")
+    return math.inf
+
+
 def _expect(
     data: Path,
     wanted: RegressionRequest,
