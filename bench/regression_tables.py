@@ -25,7 +25,17 @@ from taciturn.engine import run
 from taciturn.engine.planning import Plan, plan
 from taciturn.kernel.privacy import Adjacency, Messages, Observer, ReplaceOne, Sum, Terms
 from taciturn.kernel.records import Shards, pack
-from taciturn.problems import Logistic, Loss, NoRegulariser, Poisson, Problem, Squared, public_facts
+from taciturn.problems import (
+    Logistic,
+    Loss,
+    NoRegulariser,
+    PiecewiseExponential,
+    Poisson,
+    Problem,
+    Squared,
+    public_facts,
+    survival_target,
+)
 from taciturn.regression import Fit, fit
 from taciturn.typing import HostArray
 
@@ -34,6 +44,7 @@ NONE, SITES, DELTA, ROUNDS, HIGHEST = 3, 5, 1e-6, 8, 10.0
 EPSILONS = (0.5, 1.0, 3.0)
 OBSERVERS: dict[str, Observer] = {"messages": Messages(), "sum": Sum()}
 Z = float(norm.isf(0.025))
+SURVIVAL = PiecewiseExponential(1.0, 2.0, 0.2, 0.5)  # in parts of the longest time
 
 
 class Family(NamedTuple):
@@ -44,11 +55,19 @@ class Family(NamedTuple):
     covariance: str
     scale: float
 
+    @property
+    def truth(self) -> HostArray:
+        """The coefficients in the order of the fit; every interval has the same hazard."""
+        several = (self.loss.outputs or 1) - 1
+        found: HostArray = self.scale * np.append(TRUTH, [TRUTH[-1]] * several)
+        return found
+
 
 FAMILIES = {
     "gaussian": Family(Squared(), 2.0, "dispersion", 0.125),
     "logistic": Family(Logistic(), 1.0, "model", 1.0),
     "poisson": Family(Poisson(0.0, HIGHEST), HIGHEST, "model", 1.0),
+    "piecewise-exponential": Family(SURVIVAL, SURVIVAL.lipschitz, "model", 1.0),
 }
 
 
@@ -117,6 +136,9 @@ def _responses(loss: Loss, scores: HostArray, draw: np.random.Generator) -> Host
     if isinstance(loss, Poisson):
         counts: HostArray = np.minimum(draw.poisson(np.exp(scores)), HIGHEST)
         return 2 * counts / HIGHEST - 1
+    if isinstance(loss, PiecewiseExponential):
+        died, left = draw.exponential(np.exp(-scores)), draw.uniform(0.3, 1.5, len(scores))
+        return survival_target(np.zeros(len(scores)), np.minimum(died, left), died <= left)
     noisy: HostArray = np.clip(scores + 0.15 * draw.standard_normal(len(scores)), -1, 1)
     return noisy
 
@@ -128,7 +150,7 @@ def _line(family: Family, fits: list[Fit]) -> str:
         return f"{len(fits)},{refused:.3f},,,,"
     parts = [(np.diag(one.by_sampling), np.diag(one.by_noise)) for one in kept]
     errors = np.sqrt([sampling + noise for sampling, noise in parts])
-    away = (np.array([one.estimate for one in kept]) - family.scale * TRUTH) / errors
+    away = (np.array([one.estimate for one in kept]) - family.truth) / errors
     inside = np.abs(away) < Z
     spread = inside.mean(axis=1).std(ddof=1) / math.sqrt(len(kept)) if len(kept) > 1 else math.nan
     wider = np.median(errors / np.sqrt([sampling for sampling, _ in parts]))
