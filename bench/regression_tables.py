@@ -44,7 +44,7 @@ NONE, SITES, DELTA, ROUNDS, HIGHEST = 3, 5, 1e-6, 8, 10.0
 EPSILONS = (0.5, 1.0, 3.0)
 OBSERVERS: dict[str, Observer] = {"messages": Messages(), "sum": Sum()}
 Z = float(norm.isf(0.025))
-SURVIVAL = PiecewiseExponential(1.0, 2.0, 0.2, 0.5)  # in parts of the longest time
+SURVIVAL = PiecewiseExponential(1.0, 2.0, (0.2, 0.5))  # in parts of the longest time
 
 
 class Family(NamedTuple):

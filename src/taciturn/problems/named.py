@@ -106,7 +106,10 @@ class Entry(Generic[T]):
 
 
 def _survival(kind: type[Survival]) -> Entry[Loss]:
-    return Entry(kind, ("LONGEST", "H", "CUTS..."), task="regression", more=True)
+    def make(longest: float, most: float, *cuts: float) -> Survival:
+        return kind(longest, most, cuts)
+
+    return Entry(make, ("LONGEST", "H", "CUTS..."), task="regression", more=True)
 
 
 _LOSSES: dict[str, Entry[Loss]] = {

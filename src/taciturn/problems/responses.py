@@ -76,13 +76,11 @@ class Survival(Loss):
 
     slopes: ClassVar[Slopes] = "shared"
 
-    longest: float = eqx.field(static=True)
-    most: float = eqx.field(static=True)
-    cuts: tuple[float, ...] = eqx.field(static=True)
-
-    def __init__(self, longest: float, most: float, *cuts: float) -> None:
-        self.longest, self.most = float(longest), float(most)
-        self.cuts = tuple(float(one) for one in cuts)
+    longest: float = eqx.field(static=True, converter=float)
+    most: float = eqx.field(static=True, converter=float)
+    cuts: tuple[float, ...] = eqx.field(
+        static=True, converter=lambda cuts: tuple(float(one) for one in cuts)
+    )
 
     def __check_init__(self) -> None:
         checks.positive("the longest time", self.longest)
