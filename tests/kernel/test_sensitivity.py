@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from conftest import ROUNDED, batch_of
+from taciturn.algorithms.newton import layout_of
 from taciturn.kernel.privacy import Adjacency, ReplaceOne, ZeroOut
 from taciturn.kernel.questions import (
     Around,
@@ -36,16 +37,21 @@ from taciturn.problems import (
     L2,
     Ball,
     Box,
+    CumulativeLogistic,
+    DiscreteCloglog,
+    DiscreteLogistic,
     ElasticNet,
     HuberHinge,
     Logistic,
     MultinomialLogistic,
     NoRegulariser,
+    PiecewiseExponential,
     Poisson,
     Problem,
     Simplex,
     Squared,
     facts_from,
+    survival_target,
 )
 
 RECORDS, FEATURES, NORM, TRIALS = 4, 2, 1.5, 600
@@ -87,6 +93,20 @@ def random_neighbours(case, draw, trials):
         [choice == 0, choice == 1], [-rows[:, 0], rows[:, 0]], on_circle(draw, trials)
     )
     return Neighbours(rows, targets, other, opposite, case.ask(case, draw, rows[:, 0]))
+
+
+def survivors(case, draw, trials):
+    """As `random_neighbours`, with times and events as targets."""
+    tried = random_neighbours(case, draw, trials)
+
+    def times(*shape):
+        size = math.prod(shape)
+        entry, leaving = (
+            draw.choice(some, size) for some in ([0.0, 0.1, 0.5], [0.05, 0.4, 0.9, 1.0])
+        )
+        return survival_target(entry, leaving, draw.random(size) < 0.5).reshape(shape)
+
+    return tried._replace(targets=times(trials, RECORDS), other_target=times(trials))
 
 
 def along_or_anywhere(case, draw, rows, sizes):
@@ -171,10 +191,11 @@ def proximal(loss, clip, tol, reached=0.0):
     return Case(oracle, plain(loss), clip, centres, reached / ROUNDED, far, 2e-9)
 
 
-def derivatives(loss, clip, reached, **given):
+def derivatives(loss, clip, reached, *, neighbours=random_neighbours, **given):
     """Of terms over the number of records of these shards."""
-    oracle = Derivatives(loss, clip, float(RECORDS), 1.5, **given)
-    return Case(oracle, plain(loss), clip, reached=reached, on_grid=True)
+    oracle = Derivatives(loss, clip, float(RECORDS), 1.5, layout_of(loss, FEATURES, ()), **given)
+    case = Case(oracle, plain(loss), clip, reached=reached, on_grid=True)
+    return case._replace(neighbours=neighbours)
 
 
 def centred(oracle):
@@ -209,6 +230,19 @@ CASES = {
     "derivatives, squared": derivatives(Squared(), 2.0, 0.85, squares=0.3),
     "derivatives, counts": derivatives(Poisson(0.0, 3.0), 3.0, 0.55),
     "derivatives, scores": derivatives(Squared(), 2.0, 0.85, of_scores=True),
+    "derivatives, classes": derivatives(MultinomialLogistic(3), math.inf, 0.5),
+    "derivatives, ordered": derivatives(CumulativeLogistic(4), math.inf, 0.5),
+    "derivatives, ordered scores": derivatives(CumulativeLogistic(4), 1.0, 0.5, of_scores=True),
+    **{
+        f"derivatives, {type(loss).__name__}": derivatives(
+            loss, math.inf, 0.5, neighbours=survivors
+        )
+        for loss in (
+            PiecewiseExponential(1.0, 2.0, (0.3, 0.6)),
+            DiscreteLogistic(1.0, 2.0, (0.3, 0.6)),
+            DiscreteCloglog(1.0, 2.0, (0.3, 0.6)),
+        )
+    },
     # in the form that makes no rows, and on rows that are formed
     "centred": centred(CentredGradient(Gradient(Squared(), 2.0), NORM, KAPPA)),
     "centred batch": centred(Recentred(MinibatchGradient(Squared(), 2.0, 0.5), NORM, KAPPA)),
@@ -301,8 +335,8 @@ class UnclippedTargets(Statistics):
 class UnboundedCurvature(Derivatives):
     """Planted fault: second derivatives are not limited to those of the loss."""
 
-    def weights(self, at, targets, slopes):
-        return 9 * super().weights(at, targets, slopes)
+    def weights(self, at, targets):
+        return 9 * super().weights(at, targets)
 
 
 class OwnSize(Gradient):
@@ -334,6 +368,16 @@ class TooNear(CentredGradient):
         return super()._distances(shard, centre) / 2
 
 
+class Unlimited(Derivatives):
+    """Planted fault: terms are not scaled down, and so as long as the loss makes them."""
+
+    def slope(self, record_norm):
+        return 1e3
+
+    def largest(self, record_norm):
+        return 1e3
+
+
 class TooLong(Recentred):
     """Planted fault: the difference to the centre is not made short."""
 
@@ -346,6 +390,13 @@ FAULTS = {
     "centred batch": TooLong(MinibatchGradient(Squared(), 2.0, 0.5), NORM, KAPPA),
     "gradient, squared": Gradient(Squared(), math.inf),
     "statistics, 1": UnclippedTargets(1.0),
+    "derivatives, PiecewiseExponential": Unlimited(
+        PiecewiseExponential(1.0, 40.0, (0.3, 0.6)),
+        math.inf,
+        float(RECORDS),
+        1.5,
+        layout_of(PiecewiseExponential(1.0, 2.0, (0.3, 0.6)), FEATURES, ()),
+    ),
     "derivatives, squared": UnboundedCurvature(Squared(), 2.0, float(RECORDS), 1.5, squares=0.3),
     "derivatives, scores": Derivatives(Squared(), 1e3, float(RECORDS), 1.5, of_scores=True),
     "batch": OwnSize(Squared(), 2.0, PoissonBatches(0.5)),

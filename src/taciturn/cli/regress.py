@@ -60,7 +60,10 @@ def regress(  # noqa: PLR0913 - one parameter per option
         typer.Option(help="Of a survival time: the inner ends of its intervals, as 1,2,5."),
     ] = None,
     largest_hazard: Annotated[
-        float, typer.Option(help="Of a survival time: the most that a record's hazards add up to.")
+        float,
+        typer.Option(
+            help="Of a survival time: a record counts until its expected events add up to this."
+        ),
     ] = 2.0,
     robust: Annotated[
         bool, typer.Option("--robust", help="Standard errors that hold if the family is wrong.")

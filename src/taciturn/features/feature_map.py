@@ -30,7 +30,7 @@ class Variable(NamedTuple):
     - `values`: Its categories; None for a number.
     - `plain`: Whether a number is one entry in [-1, 1], and a category one that is 1 or 0.
     - `zero`, `unit`: An entry e stands for the number zero + unit e, on the column's scale.
-    - `scale`: The scale of its numbers.
+    - `scale`, `ends`: The scale of its numbers, and their public range.
     """
 
     name: str
@@ -40,6 +40,7 @@ class Variable(NamedTuple):
     zero: float = 0.0
     unit: float = 1.0
     scale: str = "linear"
+    ends: tuple[float, float] = (-1.0, 1.0)
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,8 @@ _OFFSET = re.compile(rf"offset\((?P<log>log\()?{_NAME}\)?\)")
 _SURVIVAL = re.compile(r"Surv\((?P<inside>.*)\)")
 _EVENT = re.compile(rf"{_NAME}(?: *==? *(?P<q>[\"']?)(?P<value>.*)(?P=q))?")
 _POWER = re.compile(r"[\w`] *(\*\*|\^)")
+_LARGE_POWER = re.compile(r"(\*\*|\^) *\(* *(?![1-5]\b)")
+_MOST_PRODUCTS = 200
 ALL = "."  # every column, without products
 
 
@@ -134,10 +136,10 @@ class Formula(FeatureMap):
 
     def _check_response(self, response: Response) -> None:
         known, time = {one.name: one for one in self.inputs.variables}, self.inputs.target
-        if time is None or time.name != response.time or time.zero < time.unit:
+        if time is None or time.name != response.time or time.ends[0] != 0:
             raise InputError(
                 f"the time {response.time[:100]!r} must be the target of the bounds file, a number "
-                "with a min of 0 or more"
+                "with a min of 0"
             )
         for name in response.others:
             if name not in known or not known[name].plain:
@@ -149,13 +151,27 @@ class Formula(FeatureMap):
             raise InputError(f"the entry {response.entry[:100]!r} must be a number")
         event = known[response.event]
         if event.values is None:
-            if _number(response.value) is None or (event.scale != "linear"):
-                raise InputError(f"the event {event.name!r} is a number; write {event.name} == 1")
+            wanted, ends = _number(response.value), event.ends
+            by_default = response.value is not None or ends == (0.0, 1.0)
+            inside = wanted is not None and ends[0] <= wanted <= ends[1]
+            if not inside or not by_default or event.scale != "linear":
+                raise InputError(
+                    f"the event {event.name!r} is a number from {ends[0]:g} to {ends[1]:g}; say "
+                    f"which one is an event: {event.name} == {ends[1]:g}"
+                )
         elif response.value not in {*event.values, *([None] if len(event.values) == 2 else [])}:
             raise InputError(
                 f"the event {event.name!r} must be one of its values in the bounds file: write "
                 f'{event.name} == "{event.values[-1]}"'
             )
+
+    @property
+    def event_value(self) -> str:
+        """The value of the column of events that is one."""
+        assert self.response is not None
+        known = {one.name: one for one in self.inputs.variables}
+        values, value = known[self.response.event].values, self.response.value
+        return value or ("1" if values is None else values[1])
 
     @override
     def respond(
@@ -180,8 +196,8 @@ class Formula(FeatureMap):
             assert wanted is not None
             near: HostArray = np.abs(numbers - wanted) <= 1e-9 * max(event.unit, abs(event.zero))
             return near
-        value = event.values[1] if self.response.value is None else self.response.value
-        died: HostArray = rows[:, event.first + event.values.index(value)] > 0.5
+        place = event.first + event.values.index(self.event_value)
+        died: HostArray = rows[:, place] > 0.5
         return died
 
     @cached_property
@@ -242,7 +258,9 @@ class Formula(FeatureMap):
         for name, log in found:
             _check(Factor(name, None), self._known)
             column = self._known[name]
-            if column.values is not None or (column.scale == "log") != log:
+            if column.values is not None:
+                raise InputError(f"the offset {name!r} is a category; an offset is a number")
+            if (column.scale == "log") != log:
                 raise InputError(
                     f"the offset of {name!r} must be a number: write offset({name}), or, for a "
                     f'column with scale = "log" in the bounds file, offset(log({name}))'
@@ -319,17 +337,27 @@ def _number(text: str | None) -> float | None:
         return None
 
 
+def _check_size(text: str) -> None:
+    """Raise `InputError` for powers of a column, and for products that never end."""
+    if _POWER.search(text):
+        raise InputError(
+            "in a formula a power of a column is the column itself; make its square beforehand as "
+            "a column of its own, or write (a + b)**2 for products"
+        )
+    if _LARGE_POWER.search(text) or text.count(":") > _MOST_PRODUCTS:
+        raise InputError(
+            "the formula has products of too many columns; write products of at most 5, as in "
+            "(a + b + c)**2"
+        )
+
+
 def _parsed(text: str, columns: Sequence[str]) -> tuple[list[list[Factor]], list[tuple[str, bool]]]:
     """Return the factors of every term but the constant, and offsets: a column, and if its log."""
     # imported here, since few commands need it
     from formulaic.errors import FormulaParsingError, FormulaSyntaxError  # noqa: PLC0415
     from formulaic.parser import DefaultFormulaParser  # noqa: PLC0415
 
-    if _POWER.search(text):
-        raise InputError(
-            "in a formula a power of a column is the column itself; make its square beforehand as "
-            "a column of its own, or write (a + b)**2 for products"
-        )
+    _check_size(text)
     given: Any = {"__formulaic_variables_available__": list(columns)}
     try:
         terms: Any = DefaultFormulaParser().get_terms(text, context=given)

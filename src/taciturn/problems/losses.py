@@ -208,7 +208,12 @@ class MultinomialLogistic(_Multinomial):
     slopes: ClassVar[Slopes] = "reference"
     lipschitz = math.sqrt(2)
     smoothness = 0.5
-    largest_trace = 1.0  # of diag(p) - pp', 1 - |p|^2; its sum is 0
+
+    @property
+    @override
+    def largest_trace(self) -> float:
+        """1 - 1/K: the trace of diag(p) - pp' is 1 - |p|^2, and its entries add up to 0."""
+        return 1 - 1 / self.classes
 
     def curvature_root(
         self,

@@ -60,21 +60,26 @@ class Survival(Loss):
     r"""Minus the log-likelihood of a time to an event, for hazards constant in public intervals.
 
     The margin z_k = alpha_k + x'beta is that of the k-th of the intervals (0, t_1], (t_1, t_2] to
-    (t_K-1, t_K], t_K = `longest`. With S the cumulative hazard of a record, from its entry to its
-    exit, and h the hazard where it died,
+    (t_K-1, t_K], t_K = `longest`. A record has in every interval a mass a_k, what the model expects
+    of it while it is watched, and the event d_k, 1 where it died. Its score is that of the
+    likelihood, stopped where the masses add up to H = `most`:
 
-    .. math:: l = \varphi(S) - d \log h, \qquad
-        \varphi(S) = \min(S, H + H \log(S / H)),
+    .. math:: c_k = w_k s_k, \qquad
+        w_k = \min \Bigl(1, \frac{(H - \sum_{j < k} a_j)_+}{a_k} \Bigr),
 
-    d = 1 if it died. phi bounds how much a single record counts: its derivative is min(1, H / S),
-    so that no record's hazards add up to more than H = `most`. It changes nothing for records with
-    S <= H. Under the true model S has, up to death, an exponential law: of records that are watched
-    until they die a share exp(-H) is beyond H.
+    s_k the derivative of the likelihood. **Unbiased**: w_k depends on what happened before interval
+    k alone, and s_k has mean 0 given that, so that E c = 0 where the model is true; the covariance
+    of c is at most the mean of its expected derivative, and equal to it but for intervals with
+    0 < w_k < 1. **Bounded**: the masses that count add
+    up to H at most, and an event to 1. For records with masses of H at most it is the likelihood.
+    Watched until they die, a share exp(-H) of records has more; of most tables of records few.
 
-    Times and margins: as targets times are parts of `longest` (`survival_target`).
+    `value` is minus the log-likelihood, which the stopped score is not the derivative of. Times
+    are parts of `longest` (`survival_target`), and so are cuts, rounded likewise.
     """
 
     slopes: ClassVar[Slopes] = "shared"
+    is_gradient = False
 
     longest: float = eqx.field(static=True, converter=float)
     most: float = eqx.field(static=True, converter=float)
@@ -86,7 +91,7 @@ class Survival(Loss):
         checks.positive("the longest time", self.longest)
         checks.positive("the largest hazard", self.most)
         ends = (0.0, *self.cuts, self.longest)
-        if any(low >= high for low, high in pairwise(ends)):
+        if any(low >= high for low, high in pairwise(ends)) or np.any(np.diff(self.ends) <= 0):
             raise InputError(
                 f"cuts are {', '.join(f'{one:g}' for one in self.cuts) or 'missing'}; they must "
                 f"increase, from above 0 to below the longest time, {self.longest:g}"
@@ -100,8 +105,8 @@ class Survival(Loss):
     @property
     @override
     def lipschitz(self) -> float:
-        """sqrt(H^2 + 1): hazards of sum H in other intervals than that of the event."""
-        return math.hypot(self.most, 1)
+        """sqrt(H^2 + 1): masses of sum H in other intervals than that of the event."""
+        return math.hypot(self.most, 1) if self.cuts else max(self.most, 1.0)
 
     @property
     @override
@@ -121,7 +126,9 @@ class Survival(Loss):
     @property
     def ends(self) -> Float[HostArray, "K_and_1"]:
         """0, the cuts and the longest time, as parts of the longest time."""
-        return np.array([0.0, *self.cuts, self.longest]) / self.longest
+        parts = np.array([0.0, *self.cuts, self.longest]) / self.longest
+        found: HostArray = np.round(parts * _STEPS) / _STEPS
+        return found
 
     def parts(self, times: _Times) -> Float[Array, "*B K"]:
         """Return the part of its time that a record spends in every interval."""
@@ -130,36 +137,26 @@ class Survival(Loss):
         return jnp.maximum(last - jnp.maximum(times.entry[..., None], low), 0.0)
 
     def deaths(self, times: _Times) -> Float[Array, "*B K"]:
-        """Return 1 for the interval in which a record died."""
+        """Return 1 for the interval in which a record died while it was watched."""
         low, high = (jnp.asarray(one) for one in (self.ends[:-1], self.ends[1:]))
         inside = (times.leaving[..., None] > low) & (times.leaving[..., None] <= high)
-        return times.died[..., None] * inside
+        died = times.died * (times.entry < times.leaving)
+        return died[..., None] * inside
 
-    def hazards(self, margins: Float[Array, "*B K"], times: _Times) -> Float[Array, "*B K"]:
-        """Return the part of S of every interval."""
-        raise NotImplementedError
-
-    def log_hazard(self, margins: Float[Array, "*B K"]) -> Float[Array, "*B K"]:
-        """Return log h."""
-        return margins
-
-    def least(self, total: PerRecord) -> PerRecord:
-        """Return phi'(S) = min(1, H / S)."""
-        return jnp.minimum(1.0, self.most / jnp.maximum(total, self.most))
-
-    @override
-    def value(self, margins: Float[Array, "*B K"], targets: TargetArray) -> PerRecord:
-        times = _times(targets)
-        total = jnp.sum(self.hazards(margins, times), axis=-1)
-        beyond = self.most * (1 + jnp.log(jnp.maximum(total, self.most) / self.most))
-        died = jnp.sum(self.deaths(times) * self.log_hazard(margins), axis=-1)
-        return jnp.where(total <= self.most, total, beyond) - died
+    def weights(self, mass: Float[Array, "*B K"]) -> Float[Array, "*B K"]:
+        """Return w_k."""
+        before = jnp.pad(jnp.cumsum(mass, axis=-1)[..., :-1], [(0, 0)] * (mass.ndim - 1) + [(1, 0)])
+        left = jnp.maximum(self.most - before, 0.0)
+        return jnp.where(mass > left, left / jnp.maximum(mass, 1e-300), 1.0)
 
     @override
     def predict(self, margins: Float[Array, "*B K"]) -> PerRecord:
         """Return the probability of the event until the longest time."""
-        whole = _Times(jnp.zeros(()), jnp.ones(()), jnp.zeros(()))
-        return -jnp.expm1(-jnp.sum(self.hazards(margins, whole), axis=-1))
+        return -jnp.expm1(-jnp.sum(self.hazards(margins), axis=-1))
+
+    def hazards(self, margins: Float[Array, "*B K"]) -> Float[Array, "*B K"]:
+        """Return the cumulative hazard of every whole interval."""
+        raise NotImplementedError
 
     @override
     def check_targets(self, targets: HostArray) -> None:
@@ -170,136 +167,146 @@ class Survival(Loss):
 
 @final
 class PiecewiseExponential(Survival):
-    r"""Survival with hazard exp(z_k) / `longest` in interval k: S = sum_k u_k exp(z_k).
+    r"""Survival with hazard exp(z_k) / `longest` in interval k: a_k = u_k exp(z_k).
 
     u_k is the part of its time that a record spends in interval k. The likelihood is Poisson's with
-    the logarithms of the u_k as offsets. The coefficient is phi'(S) u_k exp(z_k) - d_k. The second
-    derivative of phi(S) is at most diag(phi'(S) u_k exp(z_k)), of trace H at most, and equal to it
-    for S <= H.
+    the logarithms of the u_k as offsets: s_k = a_k - d_k, with the second derivative a_k. An event
+    counts if all masses do.
     """
 
-    @override
-    def hazards(self, margins: Float[Array, "*B K"], times: _Times) -> Float[Array, "*B K"]:
+    def mass(self, margins: Float[Array, "*B K"], times: _Times) -> Float[Array, "*B K"]:
+        """Return a_k."""
         return self.parts(times) * jnp.exp(jnp.minimum(margins, 500.0))
+
+    @override
+    def hazards(self, margins: Float[Array, "*B K"]) -> Float[Array, "*B K"]:
+        return jnp.asarray(np.diff(self.ends)) * jnp.exp(jnp.minimum(margins, 500.0))
+
+    @override
+    def value(self, margins: Float[Array, "*B K"], targets: TargetArray) -> PerRecord:
+        times = _times(targets)
+        return jnp.sum(self.mass(margins, times) - self.deaths(times) * margins, axis=-1)
 
     @override
     def coefficient(
         self, margins: Float[Array, "*B K"], targets: TargetArray
     ) -> Float[Array, "*B K"]:
         times = _times(targets)
-        hazards = self.hazards(margins, times)
-        return hazards * self.least(jnp.sum(hazards, axis=-1))[..., None] - self.deaths(times)
+        mass = self.mass(margins, times)
+        counts = jnp.sum(mass, axis=-1, keepdims=True) <= self.most
+        return self.weights(mass) * mass - self.deaths(times) * counts
 
     @override
     def curvature_root(
         self, margins: Float[Array, "*B K"], targets: TargetArray
     ) -> Float[Array, "*B K K"]:
-        hazards = self.hazards(margins, _times(targets))
-        bent = hazards * self.least(jnp.sum(hazards, axis=-1))[..., None]
-        return jnp.sqrt(bent)[..., None] * jnp.eye(self.outputs)
+        mass = self.mass(margins, _times(targets))
+        return jnp.sqrt(self.weights(mass) * mass)[..., None] * jnp.eye(self.outputs)
 
 
 class _Discrete(Survival):
-    """Survival in discrete time: an event in interval k has probability p_k = 1 - exp(-h_k).
+    """Survival in discrete time: an event in interval k has probability p_k if it is at risk there.
 
-    h_k is a function of the margin. A record is at risk in every interval of which it sees a part,
-    as in tables of persons and periods; S is the sum of the h_k there, but for the interval in
-    which it died, where it adds -log p_k.
+    A record is at risk in every interval of which it sees a part, as in tables of persons and
+    periods.
     """
 
     def risk(self, times: _Times) -> Float[Array, "*B K"]:
-        """Return 1 for every interval that a record survived, or in which it was censored."""
-        return jnp.where(self.parts(times) > 0, 1.0, 0.0) * (1 - self.deaths(times))
-
-    def rate(self, margins: Float[Array, "*B K"]) -> Float[Array, "*B K"]:
-        """Return h_k."""
-        raise NotImplementedError
-
-    @override
-    def hazards(self, margins: Float[Array, "*B K"], times: _Times) -> Float[Array, "*B K"]:
-        return self.risk(times) * self.rate(jnp.minimum(margins, 500.0))
+        """Return 1 for every interval that a record sees a part of."""
+        return jnp.where(self.parts(times) > 0, 1.0, 0.0)
 
 
 @final
 class DiscreteLogistic(_Discrete):
-    r"""Discrete time with log-odds z_k: h_k = log(1 + exp(z_k)), -log p_k = h_k - z_k.
+    r"""Discrete time with log-odds z_k: a_k = p_k, s_k = p_k - d_k where it is at risk.
 
-    The coefficient is phi'(S) p_k where the record survived and p_k - 1 where it died; the second
-    derivatives are at most phi'(S) p_k (1 - p_k) and p_k (1 - p_k) <= 1/4, and p_k <= h_k.
+    The second derivative is p_k (1 - p_k), at most 1/4.
     """
 
     @property
     @override
+    def lipschitz(self) -> float:
+        """p_k <= 1, so that |p|^2 is at most the sum, and the event adds 1."""
+        return math.sqrt(1 + min(self.most, self.most**2, self.outputs - 1))
+
+    @property
+    @override
+    def largest_sum(self) -> float:
+        return max(min(self.most, self.outputs), 1.0)
+
+    @property
+    @override
     def largest_trace(self) -> float:
-        return min(self.most + 0.25, self.outputs / 4)
+        return min(self.most, self.outputs / 4)
 
     @override
-    def rate(self, margins: Float[Array, "*B K"]) -> Float[Array, "*B K"]:
+    def hazards(self, margins: Float[Array, "*B K"]) -> Float[Array, "*B K"]:
         return jax.nn.softplus(margins)
 
     @override
-    def log_hazard(self, margins: Float[Array, "*B K"]) -> Float[Array, "*B K"]:
-        return jax.nn.log_sigmoid(margins)
+    def value(self, margins: Float[Array, "*B K"], targets: TargetArray) -> PerRecord:
+        times = _times(targets)
+        each = self.risk(times) * jax.nn.softplus(margins) - self.deaths(times) * margins
+        return jnp.sum(each, axis=-1)
 
     @override
     def coefficient(
         self, margins: Float[Array, "*B K"], targets: TargetArray
     ) -> Float[Array, "*B K"]:
-        times, p = _times(targets), jax.nn.sigmoid(margins)
-        factor = self.least(jnp.sum(self.hazards(margins, times), axis=-1))[..., None]
-        return self.risk(times) * factor * p - self.deaths(times) * (1 - p)
+        times = _times(targets)
+        mass = self.risk(times) * jax.nn.sigmoid(margins)
+        return self.weights(mass) * (mass - self.deaths(times))
 
     @override
     def curvature_root(
         self, margins: Float[Array, "*B K"], targets: TargetArray
     ) -> Float[Array, "*B K K"]:
-        times, p = _times(targets), jax.nn.sigmoid(margins)
-        factor = self.least(jnp.sum(self.hazards(margins, times), axis=-1))[..., None]
-        bent = (self.risk(times) * factor + self.deaths(times)) * p * (1 - p)
+        mass = self.risk(_times(targets)) * jax.nn.sigmoid(margins)
+        bent = self.weights(mass) * mass * jax.nn.sigmoid(-margins)
         return jnp.sqrt(bent)[..., None] * jnp.eye(self.outputs)
 
 
 @final
 class DiscreteCloglog(_Discrete):
-    r"""Discrete time with h_k = exp(z_k): the hazards of a proportional-hazards model, grouped.
+    r"""Discrete time with p_k = 1 - exp(-u_k), u_k = exp(z_k): proportional hazards, grouped.
 
-    With u = exp(z_k) the coefficient is phi'(S) u where the record survived and -u / (exp(u) - 1)
-    where it died. `curvature_root` is that of the expected second derivative of an interval at
-    risk, u^2 / (exp(u) - 1), as in Fisher's scoring; it is at most 0.648 (at u = 1.59), and at most
-    u.
+    a_k = u_k; s_k = u_k where it survived and -u_k / (exp(u_k) - 1) where it died. `curvature_root`
+    is that of the expected second derivative u^2 / (exp(u) - 1), as in Fisher's scoring: it is at
+    most 0.648 (at u = 1.59), and at most u.
     """
 
     @property
     @override
     def largest_trace(self) -> float:
-        return self.most + 0.65
+        return min(self.most, 0.65 * self.outputs)
 
     @override
-    def rate(self, margins: Float[Array, "*B K"]) -> Float[Array, "*B K"]:
-        return jnp.exp(margins)
+    def hazards(self, margins: Float[Array, "*B K"]) -> Float[Array, "*B K"]:
+        return jnp.exp(jnp.minimum(margins, 500.0))
 
     @override
-    def log_hazard(self, margins: Float[Array, "*B K"]) -> Float[Array, "*B K"]:
-        return jnp.log(-jnp.expm1(-jnp.exp(jnp.clip(margins, -500.0, 500.0))))
+    def value(self, margins: Float[Array, "*B K"], targets: TargetArray) -> PerRecord:
+        times = _times(targets)
+        u, died = self.hazards(margins), self.deaths(times)
+        log_p = jnp.log(-jnp.expm1(-jnp.exp(jnp.clip(margins, -500.0, 500.0))))
+        return jnp.sum((self.risk(times) - died) * u - died * log_p, axis=-1)
 
     @override
     def coefficient(
         self, margins: Float[Array, "*B K"], targets: TargetArray
     ) -> Float[Array, "*B K"]:
         times = _times(targets)
-        hazards = self.hazards(margins, times)
-        factor = self.least(jnp.sum(hazards, axis=-1))[..., None]
+        died, mass = self.deaths(times), self.risk(times) * self.hazards(margins)
         u = jnp.exp(jnp.clip(margins, -500.0, 5.0))
-        return hazards * factor - self.deaths(times) * u / jnp.expm1(u)
+        return self.weights(mass) * (mass * (1 - died) - died * u / jnp.expm1(u))
 
     @override
     def curvature_root(
         self, margins: Float[Array, "*B K"], targets: TargetArray
     ) -> Float[Array, "*B K K"]:
-        times = _times(targets)
-        factor = self.least(jnp.sum(self.hazards(margins, times), axis=-1))[..., None]
+        risk = self.risk(_times(targets))
         u = jnp.exp(jnp.clip(margins, -500.0, 5.0))
-        bent = (self.risk(times) * factor + self.deaths(times)) * u * (u / jnp.expm1(u))
+        bent = self.weights(risk * self.hazards(margins)) * risk * u * (u / jnp.expm1(u))
         return jnp.sqrt(bent)[..., None] * jnp.eye(self.outputs)
 
 
@@ -437,8 +444,8 @@ class Gamma(CountLoss):
     @property
     @override
     def lipschitz(self) -> float:
-        """The larger of b/a - 1 and 1."""
-        return max(self.highest / self.lowest - 1, 1.0)
+        """b/a - 1, which is above 1 - a/b."""
+        return self.highest / self.lowest - 1
 
     @property
     @override

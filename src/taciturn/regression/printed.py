@@ -58,6 +58,7 @@ def lines_of(table: RegressionTable) -> list[str]:
     if table.refused is not None:
         return [title_of(table), *compared, "", f"No table: {table.refused}"]
     rows = [heads_of(table), *cells_of(table)]
+    compared += [f"  {line}" for line in table.notes]
     return [title_of(table), *compared, "", *aligned(rows), NOTE]
 
 

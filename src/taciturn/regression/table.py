@@ -58,6 +58,7 @@ class RegressionTable:
 
     - `references`: The value of each category against which the others are compared.
     - `refused`: Why nothing is estimated; None if it is.
+    - `notes`: What the response of a survival time is taken to be.
     """
 
     family: Family
@@ -67,6 +68,7 @@ class RegressionTable:
     references: dict[str, str]
     coefficients: tuple[Coefficient, ...]
     refused: str | None
+    notes: tuple[str, ...] = ()
 
     def to_frame(self) -> pd.DataFrame:
         """Return the coefficients, one row per term."""
@@ -83,6 +85,7 @@ class RegressionTable:
             "level": LEVEL,
             "effect": self.family.effect,
             "references": self.references,
+            "notes": list(self.notes),
             "refused": self.refused,
             "coefficients": [one._asdict() for one in self.coefficients],
         }
@@ -113,6 +116,7 @@ def regression_table(training: Training) -> RegressionTable:
         if found.refused is not None
         else tuple(_rows(found, method, formula, bounds, family)),
         refused=found.refused,
+        notes=notes_of(formula, method),
     )
 
 
@@ -134,6 +138,18 @@ def parts_of(proposal: Proposal) -> tuple[Family, Newton, Formula, Bounds]:
             f"{sum(proposal.counts)} records are too few for {size} coefficients; leave terms out"
         )
     return family, method, features, table.bounds
+
+
+def notes_of(formula: Formula, method: Newton) -> tuple[str, ...]:
+    """Return what is taken as an event, and which records count to the end."""
+    response, loss = formula.response, method.problem.loss
+    if response is None or not isinstance(loss, Survival):
+        return ()
+    return (
+        f"event: {response.event} = {formula.event_value}; at {loss.longest:g}, the end of the "
+        "range, and beyond it records are censored",
+        f"a record counts until its expected events add up to {loss.most:g}",
+    )
 
 
 def references(formula: Formula) -> dict[str, str]:

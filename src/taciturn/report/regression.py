@@ -50,9 +50,13 @@ def _sections(table: RegressionTable) -> tuple[Section, ...]:
     if table.refused is not None:
         return (Section("No table", (table.refused,)),)
     compared = ", ".join(f"{name} with {one}" for name, one in table.references.items())
-    notes = (Note(NOTE), *([Note(f"Categories are compared: {compared}.")] if compared else []))
+    notes = [NOTE, *(f"{line}." for line in table.notes)]
+    notes += [f"Categories are compared: {compared}."] if compared else []
     heads, cells, effect = heads_of(table), cells_of(table), table.family.effect
-    parts: list[Part] = [Table([row[:7] for row in cells], heads[:7], look="numbers"), *notes]
+    parts: list[Part] = [
+        Table([row[:7] for row in cells], heads[:7], look="numbers"),
+        *map(Note, notes),
+    ]
     if effect is not None:
         ratios = [[row[0], *row[7:]] for row in cells if row[7]]
         parts.append(Table(ratios, ["", *heads[7:]], look="numbers"))

@@ -306,7 +306,9 @@ def _variable(name: str, place: int, fact: Column, interval: Interval) -> Variab
     if isinstance(fact, Categories):
         return Variable(name, place, fact.values, plain=_is_plain(fact))
     zero, unit = fact.zero_and_unit(interval)
-    return Variable(name, place, None, _is_plain(fact), zero, unit, fact.scale)
+    return Variable(
+        name, place, None, _is_plain(fact), zero, unit, fact.scale, (fact.minimum, fact.maximum)
+    )
 
 
 def _is_plain(fact: Column) -> bool:

@@ -18,7 +18,7 @@ from taciturn.errors import InputError
 from taciturn.features import CONSTANT, Formula
 from taciturn.kernel.questions import BINS, ClippedErrors, Tally, around
 from taciturn.kernel.records import Spec, check_at_one_agent
-from taciturn.problems import ClippedLoss, Named, facts_from, weighted
+from taciturn.problems import ClippedLoss, Named, facts_from, in_target_units, weighted
 from taciturn.training.facts import (
     MONOTONE,
     WEIGHTS_ARE_PUBLIC,
@@ -172,6 +172,12 @@ class Proposal(Document):
         features, survival = self.data.feature_map, isinstance(self.problem.loss, problems.Survival)
         if features is not None and features.fixed and name != algorithms.NEWTON:
             raise InputError(f"{name} knows no offset; use {algorithms.NEWTON}, or leave it out")
+        linear = self.data.task == "regression" and in_target_units(self.problem.loss)
+        if features is not None and features.fixed and linear:
+            raise InputError(
+                f"an offset does not go with the loss {self.loss}; subtract it from the response "
+                "beforehand, in a column of its own"
+            )
         timed = isinstance(features, Formula) and features.response is not None
         if timed != survival or (survival and self.precision != "float64"):
             raise InputError(

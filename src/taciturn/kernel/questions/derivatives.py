@@ -14,6 +14,7 @@ from typing_extensions import override
 
 from taciturn import checks
 from taciturn.errors import InputError
+from taciturn.kernel.privacy import Adjacency, Norm, SensitivityBound
 from taciturn.kernel.questions.claims import coefficients
 from taciturn.kernel.questions.loss import Loss, clip_coefficient
 from taciturn.kernel.questions.oracle import Assumptions, Count, Point, Question, check_form
@@ -221,6 +222,12 @@ class Derivatives(Question):
         """Return h_j of every record with one margin."""
         bent = self.loss.curvature(at, targets)
         return jnp.clip(jnp.nan_to_num(bent, nan=0.0), 0.0, float(self.loss.largest_trace))
+
+    @override
+    def bound(self, spec: Spec, adjacency: Adjacency, *, norm: Norm) -> SensitivityBound:
+        """Return the bound of P coefficients, whose number matters in the 1-norm."""
+        size = spec.shape[0] if self.layout is None else self.layout.size
+        return super().bound(dataclasses.replace(spec, shape=(size,)), adjacency, norm=norm)
 
     def answer_shape(self, model_shape: tuple[int, ...]) -> tuple[int, ...]:
         """Return `(P(P + 1)/2 + P,)`, and one more with squares; P = D without a layout."""
