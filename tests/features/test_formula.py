@@ -1,5 +1,7 @@
 """Formulas: which terms they have, in which order, and what they refuse."""
 
+import dataclasses
+import re
 import tomllib
 
 import numpy as np
@@ -10,6 +12,7 @@ import statsmodels.formula.api as smf
 from conftest import bounds_of_ill
 from taciturn.errors import InputError
 from taciturn.features import Formula, feature_map_named
+from taciturn.problems import survival_target
 from taciturn.regression import sides
 from taciturn.tables import encode, encoded_norm, inputs_of
 from taciturn.tables.bounds import bounds_from_dict
@@ -93,3 +96,72 @@ def test_both_sides_of_a_formula_are_read():
     assert sides(" `very ill` ~ age") == ("very ill", "age")
     assert sides("age") == (None, "age")
     assert encoded_norm(BOUNDS) > 0
+
+
+TIMED = bounds_from_dict({
+    "source": "public", "target": {"name": "days", "min": 0, "max": 100},
+    "columns": {
+        "died": {"values": ["no", "yes"]}, "why": {"values": ["alive", "flu", "other"]},
+        "state": {"min": 1, "max": 2}, "from": {"min": 0, "max": 50},
+        "age": {"min": 20, "max": 80}, "spent": {"min": 1, "max": 10, "scale": "log"},
+    },
+})  # fmt: skip
+LIVES = pd.DataFrame({
+    "days": [10.0, 50.0, 100.0], "died": ["yes", "no", "yes"], "why": ["flu", "alive", "other"],
+    "state": [1, 2, 2], "from": [0.0, 25.0, 0.0], "age": [30.0, 40.0, 50.0],
+    "spent": [1.0, 2.0, 10.0],
+})  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("response", "entries", "events"),
+    [
+        ("Surv(days, died)", [0, 0, 0], [1, 0, 0]),  # at the end of the range nobody dies
+        ('Surv(days, died == "no")', [0, 0, 0], [0, 1, 0]),
+        ('Surv(days, why == "flu")', [0, 0, 0], [1, 0, 0]),
+        ("Surv(`from`, days, state == 2)", [0, 0.25, 0], [0, 1, 0]),
+    ],
+)
+@pytest.mark.parametrize("interval", ["symmetric", "unit"])
+def test_a_survival_time_is_made_of_its_columns(response, entries, events, interval):
+    bounds = dataclasses.replace(TIMED, interval=interval)
+    encoded = encode(LIVES, bounds, with_target=True)
+    made = Formula(inputs_of(bounds), f"{response} ~ age")
+    found = made.respond(encoded.features, encoded.targets)
+    expected = survival_target(
+        np.array(entries, float), LIVES.days.to_numpy() / 100, np.array(events) > 0
+    )
+    np.testing.assert_array_equal(found, expected)
+    assert made.names == ("age", "(intercept)")
+
+
+def test_an_offset_has_the_coefficient_one_per_unit_and_every_column_leaves_out_the_response():
+    made = Formula(inputs_of(TIMED), "Surv(days, died) ~ offset(log(spent)) + age")
+    assert made.names == ("age", "offset(spent)", "(intercept)")
+    ((place, value),) = made.fixed
+    rows = made.apply(encode(LIVES, TIMED, with_target=False).features)
+    apart = np.diff(value * rows[:, place])
+    np.testing.assert_allclose(apart, np.diff(np.log(LIVES.spent)))
+    every = Formula(inputs_of(TIMED), "Surv(`from`, days, died) ~ .")
+    assert {"died=yes", "from"}.isdisjoint(every.names)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("Surv(age, died) ~ state", "must be the target"),
+        ("Surv(days) ~ age", "not understood"),
+        ("Surv(days, gone) ~ age", "names 'gone'"),
+        ("Surv(days, why) ~ age", "one of its values"),
+        ("Surv(days, state) ~ age", "say which one"),
+        ("Surv(days, state == 7) ~ age", "say which one"),
+        ("Surv(died, days, died) ~ age", "must be a number"),
+        ("Surv(days, died) ~ died", "no column"),
+        ("Surv(days, died) ~ offset(spent)", "offset(log(spent))"),
+        ("Surv(days, died) ~ offset(why)", "is a category"),
+        ("Surv(days, died) ~ (age + state)**999999", "too many columns"),
+    ],
+)
+def test_what_is_no_survival_time_or_offset_is_refused(text, said):
+    with pytest.raises(InputError, match=re.escape(said)):
+        Formula(inputs_of(TIMED), text)

@@ -1,6 +1,7 @@
 """Families of responses without privacy beside statsmodels, on persons and periods split here."""
 
 import json
+import math
 
 import numpy as np
 import pandas as pd
@@ -10,6 +11,8 @@ import statsmodels.formula.api as smf
 from statsmodels.miscmodels.ordinal_model import OrderedModel
 
 from taciturn.cli.main import main
+from taciturn.regression import PrivateGLM
+from taciturn_verify import verify
 
 
 def table_of(folder, frame, bounds, formula, family, *more):
@@ -230,3 +233,63 @@ def test_a_quantile_is_near_that_of_the_check_loss(tmp_path):
     assert np.abs(score).max() < 1e-6 * len(frame)
     errors = [table[name]["standard_error"] for name in names]
     np.testing.assert_allclose(errors, fitted.bse, rtol=0.15)
+
+
+def test_a_private_survival_table_holds_the_truth_and_its_certificate_follows(tmp_path, capsys):
+    frame = patients(40_000, seed=3).assign(entry=0.0)
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    (tmp_path / "b.toml").write_text(TIMES)
+    given = [
+        "regress", tmp_path / "t.csv", "--formula", "Surv(time, event) ~ age + arm", "--family",
+        "exponential", "--cuts", "1,2.5", "--bounds", tmp_path / "b.toml", "--epsilon", "3",
+        "--delta", "1e-6", "--out", tmp_path / "out",
+    ]  # fmt: skip
+    assert main([str(one) for one in given]) == 0
+    table = json.loads((tmp_path / "out" / "coefficients.json").read_text())
+    found = {one["term"]: one for one in table["coefficients"]}
+    truth = {"age": 0.02, "arm=b": -0.4} | dict.fromkeys(
+        ["0 to 1", "1 to 2.5", "2.5 to 5"], math.log(0.15) - 0.02 * 50
+    )
+    assert found.keys() == truth.keys()
+    for term, one in found.items():
+        assert abs(one["estimate"] - truth[term]) < 4.5 * one["standard_error"]
+    (certificate,) = (tmp_path / "out").glob("certificate*.json")
+    assert verify(json.loads(certificate.read_text())).verdict == "follows"
+    printed = capsys.readouterr().out
+    assert "event: event = 1; at 5, the end" in printed
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert page.count("<svg") == 1
+    assert "hazard ratio" in page
+    assert r"\toprule" in (tmp_path / "out" / "coefficients.tex").read_text()
+
+
+def test_the_intervals_to_expect_shrink_with_the_budget_and_nothing_is_written(tmp_path, capsys):
+    patients(5000).to_csv(tmp_path / "t.csv", index=False)
+    (tmp_path / "b.toml").write_text(TIMES)
+    given = [
+        "regress", tmp_path / "t.csv", "--formula", "Surv(time, event) ~ age + arm", "--family",
+        "exponential", "--cuts", "1,2", "--bounds", tmp_path / "b.toml", "--delta", "1e-5",
+        "--expect", "0.5,3,100", "--json",
+    ]  # fmt: skip
+    assert main([str(one) for one in given]) == 0
+    found = json.loads(capsys.readouterr().out)["expected"]
+    assert [one["refused"] for one in found] == [True, False, False]
+    widths = [one["of_number"] for one in found]
+    assert widths == sorted(widths, reverse=True)
+    assert len({one["by_sampling"] for one in found}) == 1
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["b.toml", "t.csv"]
+
+
+def test_a_data_frame_gives_the_table_of_its_file(tmp_path):
+    frame = responses("poisson")
+    bounds = RESPONSES.format(target=range_of(frame))
+    table = table_of(tmp_path, frame, bounds, "y ~ x + sex", "poisson")
+    (tmp_path / "b.toml").write_text(bounds)
+    glm = PrivateGLM(
+        formula="y ~ x + sex", family="poisson", bounds=tmp_path / "b.toml", epsilon=math.inf,
+        delta=1e-6,
+    )  # fmt: skip
+    made = glm.fit(frame.drop(columns="y"), frame.y, agents=frame.sex).table_.to_frame()
+    for term, one in table.items():
+        assert made.loc[term, "estimate"] == pytest.approx(one["estimate"], rel=1e-9)
+    assert "no privacy" in glm.summary()

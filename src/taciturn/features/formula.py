@@ -114,6 +114,10 @@ class Formula(FeatureMap):
     text: str
 
     def __post_init__(self) -> None:
+        if self._sides[0] and self.response is None:
+            raise InputError(
+                f"the formula {self.text[:200]!r} must have one side here, or Surv(...)"
+            )
         self.products  # noqa: B018 - checked
         if self.response is not None:
             self._check_response(self.response)
