@@ -181,7 +181,7 @@ def _expect(
     for epsilon in epsilons:
         options = {**given, "epsilon": checks.positive("epsilon", epsilon)}
         _, proposal = _prepared(data, wanted, options)
-        found.append(regression.expected(proposal, mean))
+        found.append(regression.expect(proposal, mean))
         records = sum(proposal.counts)
     if json:
         console.emit({"expected": [{**asdict(one), "blind": one.blind} for one in found]})

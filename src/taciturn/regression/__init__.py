@@ -1,6 +1,6 @@
 """Private regression tables: coefficients with standard errors, from Newton's method."""
 
-from taciturn.regression.expected import Expected, expected, expected_lines
+from taciturn.regression.expected import Expected, expect, expected_lines
 from taciturn.regression.families import FAMILIES, Family, family_named
 from taciturn.regression.glm import PrivateGLM
 from taciturn.regression.inference import Fit, fit, noise_of_mean
@@ -18,7 +18,7 @@ from taciturn.regression.table import (
 
 __all__ = [
     "FAMILIES", "LEVEL", "Coefficient", "Expected", "Family", "Fit", "PrivateGLM",
-    "RegressionRequest", "RegressionTable", "expected", "expected_lines", "family_named", "fit",
+    "RegressionRequest", "RegressionTable", "expect", "expected_lines", "family_named", "fit",
     "in_units", "latex_of", "lines_of", "noise_of_mean", "parts_of", "references",
     "regression_request", "regression_table", "response_name", "sides",
 ]  # fmt: skip

@@ -58,7 +58,7 @@ class Expected:
         return self.refused or (self.by_sampling < USUAL <= self.of_number)
 
 
-def expected(proposal: Proposal, mean: float | None = None) -> Expected:
+def expect(proposal: Proposal, mean: float | None = None) -> Expected:
     """Return the half-widths that a proposal would have; no record is read."""
     family, method, formula, bounds = parts_of(proposal)
     plan = proposal.plan()
