@@ -182,8 +182,8 @@ def layout_of(loss: Loss, features: int, fixed: Sequence[int]) -> Layout | None:
     if loss.outputs is None:
         return Layout((), tuple(free), (0,)) if fixed else None
     shared = free[:-1] if loss.slopes == "shared" else []
-    own, first = free[len(shared) :], 1 if loss.slopes == "reference" else 0
-    return Layout(tuple(shared), tuple(own), tuple(range(first, loss.outputs)))
+    separate, first = free[len(shared) :], 1 if loss.slopes == "reference" else 0
+    return Layout(tuple(shared), tuple(separate), tuple(range(first, loss.outputs)))
 
 
 def newton(

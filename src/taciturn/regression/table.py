@@ -217,15 +217,17 @@ def coefficient_names(method: Newton, formula: Formula, bounds: Bounds) -> tuple
     shared = [
         Name(names[place], False, (loss.outputs or 0, False, place)) for place in layout.shared
     ]
-    own = []
+    separate = []
     for output in layout.outputs:
         of = output_name(loss, bounds, output) if several else ""
-        for place in layout.own:
+        for place in layout.separate:
             text = (
-                f"{of}: {names[place]}" if several and layout.own != (last,) else of or names[place]
+                f"{of}: {names[place]}"
+                if several and layout.separate != (last,)
+                else of or names[place]
             )
-            own.append(Name(text, place == last, (output, place != last, place)))
-    return (*shared, *own)
+            separate.append(Name(text, place == last, (output, place != last, place)))
+    return (*shared, *separate)
 
 
 def output_name(loss: Loss, bounds: Bounds, output: int) -> str:

@@ -29,25 +29,25 @@ class Layout(eqx.Module):
     """The coefficients that are estimated in a model with several outputs, or with fixed ones.
 
     - `shared`: The features with one coefficient for all outputs.
-    - `own`: The features with a coefficient for each of `outputs`.
+    - `separate`: The features with a coefficient for each of `outputs`.
 
     All others keep their value. The P coefficients are the shared ones, then those of every output.
     """
 
     shared: tuple[int, ...] = eqx.field(static=True)
-    own: tuple[int, ...] = eqx.field(static=True)
+    separate: tuple[int, ...] = eqx.field(static=True)
     outputs: tuple[int, ...] = eqx.field(static=True)
 
     @property
     def size(self) -> int:
         """P, the number of coefficients."""
-        return len(self.shared) + len(self.own) * len(self.outputs)
+        return len(self.shared) + len(self.separate) * len(self.outputs)
 
     def rows(self, x: Float[Array, "M D"], factors: Float[Array, "M K"]) -> Float[Array, "M P"]:
         """Return Z'f of every record, Z the derivatives of its margins in the coefficients."""
         shared = jnp.sum(factors, axis=1, keepdims=True) * x[:, _places(self.shared)]
-        own = factors[:, _places(self.outputs), None] * x[:, None, _places(self.own)]
-        return jnp.concatenate([shared, own.reshape(len(x), -1)], axis=1)
+        separate = factors[:, _places(self.outputs), None] * x[:, None, _places(self.separate)]
+        return jnp.concatenate([shared, separate.reshape(len(x), -1)], axis=1)
 
     def sums(
         self, rows: Shard, slopes: Float[Array, "M K"], bound: float, total: float
@@ -55,27 +55,27 @@ class Layout(eqx.Module):
         """Return the exact sum of Z'c over records, |c_k| <= `bound` and |sum_k c_k| <= `total`."""
         alike, each = (
             dataclasses.replace(rows, features=rows.features[:, _places(some)])
-            for some in (self.shared, self.own)
+            for some in (self.shared, self.separate)
         )
         shared = record_sum(alike, clip_coefficient(jnp.sum(slopes, axis=1), total), total)
-        own = record_sum(each, slopes[:, _places(self.outputs)], bound)
-        return jnp.concatenate([shared, own.T.ravel()])
+        separate = record_sum(each, slopes[:, _places(self.outputs)], bound)
+        return jnp.concatenate([shared, separate.T.ravel()])
 
     def chosen(self, model: Float[Array, "D *K"]) -> Float[Array, "P"]:
         """Return the coefficients of a model; the shared ones from its first output."""
         wide = model.reshape(len(model), -1)
-        own = wide[_places(self.own)][:, _places(self.outputs)]
-        return jnp.concatenate([wide[_places(self.shared), 0], own.T.ravel()])
+        separate = wide[_places(self.separate)][:, _places(self.outputs)]
+        return jnp.concatenate([wide[_places(self.shared), 0], separate.T.ravel()])
 
     def spread(
         self, chosen: Float[Array, "P"], model: Float[Array, "D *K"]
     ) -> Float[Array, "D *K"]:
         """Return the model with other coefficients."""
         wide = model.reshape(len(model), -1)
-        shared, own = jnp.split(chosen, [len(self.shared)])
+        shared, separate = jnp.split(chosen, [len(self.shared)])
         wide = wide.at[_places(self.shared)].set(shared[:, None])
-        places = np.ix_(self.own, self.outputs)
-        wide = wide.at[places].set(own.reshape(len(self.outputs), len(self.own)).T)
+        places = np.ix_(self.separate, self.outputs)
+        wide = wide.at[places].set(separate.reshape(len(self.outputs), len(self.separate)).T)
         return wide.reshape(model.shape)
 
 
@@ -256,8 +256,8 @@ def _places(some: tuple[int, ...]) -> HostArray:
 
 def largest_slope(loss: Loss, record_norm: float) -> float:
     """Return the supremum of |Z'c| over R where the one feature that is not shared is 1."""
-    own, shared = float(loss.lipschitz), float(loss.largest_sum)
-    return math.sqrt(own**2 + shared**2 * max(record_norm**2 - 1, 0)) / record_norm
+    separate, shared = float(loss.lipschitz), float(loss.largest_sum)
+    return math.sqrt(separate**2 + shared**2 * max(record_norm**2 - 1, 0)) / record_norm
 
 
 def _shorter(squares: Float[Array, "M"], limit: float) -> Float[Array, "M 1"]:
