@@ -4,29 +4,37 @@ import dataclasses
 import math
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from conftest import make_terms
 from taciturn.algorithms import METHODS
-from taciturn.algorithms.newton import LEAST, newton
+from taciturn.algorithms.newton import LEAST, layout_of, newton
 from taciturn.engine import run
 from taciturn.engine.planning import plan
 from taciturn.errors import InputError
 from taciturn.kernel.privacy import Messages, Sum
-from taciturn.kernel.records import pack
+from taciturn.kernel.questions import Derivatives, Point
+from taciturn.kernel.records import for_exact_sums, pack
 from taciturn.problems import (
     L1,
     L2,
     Ball,
     CappedExponential,
+    CumulativeLogistic,
+    DiscreteCloglog,
+    DiscreteLogistic,
     Logistic,
     MultinomialLogistic,
+    PiecewiseExponential,
     Poisson,
     Problem,
     Squared,
+    Survival,
     minimise,
     public_facts,
+    survival_target,
 )
 from taciturn.regression import fit
 
@@ -170,3 +178,41 @@ def test_a_step_moves_the_score_of_no_row_by_more_than_three():
     assert np.all(np.linalg.norm(np.diff(models, axis=0), axis=1) * NORM <= 3 * (1 + 1e-9))
     assert "newton" in METHODS
     assert dataclasses.is_dataclass(method)
+
+
+SEVERAL = [
+    MultinomialLogistic(3),
+    CumulativeLogistic(4),
+    PiecewiseExponential(1.0, 2.0, (0.3, 0.6)),
+    DiscreteLogistic(1.0, 2.0, (0.3, 0.6)),
+    DiscreteCloglog(1.0, 2.0, (0.3, 0.6)),
+]
+
+
+@pytest.mark.parametrize("loss", SEVERAL, ids=repr)
+def test_sums_of_several_margins_are_exact_in_any_order_and_of_any_part(loss):
+    draw, count = np.random.default_rng(0), 1000
+    rows = np.column_stack([draw.uniform(-1, 1, (count, COLUMNS - 1)), np.ones(count)])
+    targets = draw.integers(0, 3, count)
+    if isinstance(loss, Survival):
+        leaving = draw.choice([0.1, 0.3, 0.7, 1.0], count)
+        targets = survival_target(np.zeros(count), leaving, draw.random(count) < 0.5)
+    shards = pack(rows, targets, [np.arange(count)], record_norm=NORM, precision="float64")
+    shard = jax.tree.map(lambda leaf: leaf[0], for_exact_sums(shards))
+    layout = layout_of(loss, COLUMNS, ())
+    question = Derivatives(loss, loss.lipschitz, 1.0, 1.0, layout)
+    query = Point(jnp.asarray(draw.standard_normal((COLUMNS, loss.outputs))))
+    sums = jax.jit(lambda some: question._sums(some, query.x))
+
+    def of(order, mask):
+        moved = jax.tree.map(lambda leaf: leaf[order], shard)
+        return sums(dataclasses.replace(moved, mask=moved.mask * mask))
+
+    whole, some = np.arange(count), (np.arange(count) % 3 == 0).astype(float)
+    every = of(whole, np.ones(count))
+    shuffled = of(draw.permutation(count), np.ones(count))
+    parts = jax.tree.map(jnp.add, of(whole, some), of(whole, 1 - some))
+    for other in (shuffled, parts):
+        for one, two in zip(every, other, strict=True):
+            np.testing.assert_array_equal(one, two)
+    assert layout.size == every[1].shape[0]
