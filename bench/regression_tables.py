@@ -48,12 +48,16 @@ SURVIVAL = PiecewiseExponential(1.0, 2.0, (0.2, 0.5))  # in parts of the longest
 
 
 class Family(NamedTuple):
-    """A loss, the bound on its coefficient, the covariance, and the scale of its coefficients."""
+    """A loss, the bound on its coefficient, the covariance, and the scale of its coefficients.
+
+    `wrong`: whether only the mean of the response is that of the family.
+    """
 
     loss: Loss
     clip: float
     covariance: str
     scale: float
+    wrong: bool = False
 
     @property
     def truth(self) -> HostArray:
@@ -68,6 +72,8 @@ FAMILIES = {
     "logistic": Family(Logistic(), 1.0, "model", 1.0),
     "poisson": Family(Poisson(0.0, HIGHEST), HIGHEST, "model", 1.0),
     "piecewise-exponential": Family(SURVIVAL, SURVIVAL.lipschitz, "model", 1.0),
+    "gaussian, unequal variances": Family(Squared(), 2.0, "robust", 0.125, wrong=True),
+    "poisson, overdispersed": Family(Poisson(0.0, HIGHEST), HIGHEST, "robust", 0.25, wrong=True),
 }
 
 
@@ -113,9 +119,10 @@ def _planned(
 ) -> tuple[Plan, Newton]:
     problem = Problem(family.loss, NoRegulariser())
     spec = public_facts(problem, shards, clip=family.clip)
-    method = newton(problem, spec, family.clip, ROUNDS, family.covariance)
+    rounds = ROUNDS + (family.covariance == "robust")
+    method = newton(problem, spec, family.clip, rounds, family.covariance)
     terms = Terms(epsilon, DELTA, Adjacency(ReplaceOne(), "record"), observer)
-    return plan(spec, method, method.asks, terms, rounds=ROUNDS, precision="float64"), method
+    return plan(spec, method, method.asks, terms, rounds=rounds, precision="float64"), method
 
 
 def _shards(family: Family, records: int, seed: int) -> Shards:
@@ -125,7 +132,7 @@ def _shards(family: Family, records: int, seed: int) -> Shards:
     rows[:, 1] = np.clip(draw.standard_normal(records) / 3, -1, 1)
     rows[:, [2, 4]] = np.where(draw.random((records, 2)) < 0.3, 1.0, -1.0)
     scores = rows @ (family.scale * TRUTH)
-    targets = _responses(family.loss, scores, draw)
+    targets = (_misspecified if family.wrong else _responses)(family.loss, scores, draw)
     parts = np.array_split(np.arange(records), SITES)
     return pack(rows, targets, parts, record_norm=math.sqrt(len(TRUTH)), precision="float64")
 
@@ -140,6 +147,17 @@ def _responses(loss: Loss, scores: HostArray, draw: np.random.Generator) -> Host
         died, left = draw.exponential(np.exp(-scores)), draw.uniform(0.3, 1.5, len(scores))
         return survival_target(np.zeros(len(scores)), np.minimum(died, left), died <= left)
     noisy: HostArray = np.clip(scores + 0.15 * draw.standard_normal(len(scores)), -1, 1)
+    return noisy
+
+
+def _misspecified(loss: Loss, scores: HostArray, draw: np.random.Generator) -> HostArray:
+    """Return responses with the mean of the family and a larger, unequal variance."""
+    if isinstance(loss, Poisson):  # at most one count in a thousand is beyond the range
+        mean = np.exp(scores) * draw.choice([0.25, 1.75], len(scores))
+        counts: HostArray = np.minimum(draw.poisson(mean), HIGHEST)
+        return 2 * counts / HIGHEST - 1
+    spread = 0.02 + 0.25 * np.abs(scores)
+    noisy: HostArray = np.clip(scores + spread * draw.standard_normal(len(scores)), -1, 1)
     return noisy
 
 

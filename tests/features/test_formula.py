@@ -68,6 +68,20 @@ def test_features_span_the_columns_of_statsmodels_and_are_no_longer_than_stated(
     assert made.record_norm <= np.sqrt(found.shape[1])
 
 
+def test_a_missing_cell_that_counts_as_an_end_of_the_range_lengthens_a_row_as_stated():
+    bounds = bounds_from_dict(tomllib.loads(bounds_of_ill(
+        age='min = 0\nmax = 100\nmissing = {as = "indicator", fill = 100}',
+        dose='min = 0\nmax = 10\nmissing = {as = "indicator", fill = 0}',
+    )))  # fmt: skip
+    frame = pd.DataFrame({"age": [None, 100.0, 50.0], "dose": [None, 10.0, None]})
+    made = feature_map_named("formula:age*dose", inputs_of(bounds))
+    found = made.apply(encode(frame, bounds, with_target=False).features)
+    assert made.names[:4] == ("age", "age=missing", "dose", "dose=missing")
+    lengths = np.linalg.norm(found, axis=1)
+    assert made.record_norm == pytest.approx(3) == lengths[0]
+    assert np.all(lengths <= made.record_norm)
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

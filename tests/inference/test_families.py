@@ -293,3 +293,79 @@ def test_a_data_frame_gives_the_table_of_its_file(tmp_path):
     for term, one in table.items():
         assert made.loc[term, "estimate"] == pytest.approx(one["estimate"], rel=1e-9)
     assert "no privacy" in glm.summary()
+
+
+MISSING_BOUNDS = """source = "public"
+[target]
+name = "y"
+min = 0
+max = 10
+[columns.age]
+min = 20
+max = 90
+missing = {as = "indicator", fill = 30}
+[columns.arm]
+values = ["a", "b", ""]
+[columns.dose]
+min = 0
+max = 4
+missing = "indicator"
+"""
+
+
+@pytest.mark.parametrize("formula", ["y ~ age + arm + dose", "y ~ age*arm + dose"])
+def test_missing_cells_are_those_of_a_formula_with_a_filled_column_and_an_indicator(
+    formula, tmp_path
+):
+    draw, count = np.random.default_rng(0), 600
+    frame = pd.DataFrame({
+        "age": draw.uniform(20, 90, count), "arm": draw.choice(["a", "b", ""], count),
+        "dose": draw.uniform(0, 4, count),
+    })  # fmt: skip
+    holes = draw.random((2, count)) < 0.2
+    mean = 4 + 0.02 * (frame.age - 50) + 0.3 * (frame.arm == "b") + holes[0] - 0.1 * frame.dose
+    frame["y"] = np.clip(mean + draw.standard_normal(count) / 2, 0, 10)
+    filled = frame.assign(
+        age=frame.age.where(~holes[0], 30), dose=frame.dose.where(~holes[1], 2),
+        age_gone=holes[0] * 1, dose_gone=holes[1] * 1,
+    )  # fmt: skip
+    frame = frame.assign(age=frame.age.mask(holes[0]), dose=frame.dose.mask(holes[1]))
+    product = " + arm:age + arm:age_gone" if "*" in formula else ""
+    other = smf.ols(f"y ~ age + age_gone + arm + dose + dose_gone{product}", filled.assign(
+        arm=pd.Categorical(filled.arm, ["a", "b", ""])
+    )).fit()  # fmt: skip
+    found = table_of(tmp_path, frame, MISSING_BOUNDS, formula, "gaussian")
+    names = {
+        "Intercept": "(intercept)", "age": "age", "age_gone": "age=missing", "arm[T.b]": "arm=b",
+        "arm[T.]": "arm=missing", "dose": "dose", "dose_gone": "dose=missing",
+        "arm[T.b]:age": "age:arm=b", "arm[T.]:age": "age:arm=missing",
+        "arm[T.b]:age_gone": "age=missing:arm=b", "arm[T.]:age_gone": "age=missing:arm=missing",
+    }  # fmt: skip
+    agrees(found, [names[one] for one in other.params.index], other.params, other.bse)
+    notes = json.loads((tmp_path / "out" / "coefficients.json").read_text())["notes"]
+    assert notes == [
+        "age=missing is compared with age = 30",
+        "dose=missing is compared with dose = 2",
+    ]
+
+
+@pytest.mark.parametrize("family", ["gaussian", "logistic"])
+def test_rows_without_a_response_are_left_out_of_estimates_and_errors(family, tmp_path):
+    frame = patients(800).assign(y=lambda one: 2 + 0.02 * one.age - 0.3 * (one.arm == "b"))
+    draw = np.random.default_rng(1)
+    frame["y"] = np.clip(frame.y + draw.standard_normal(800) / 2, 0, 10)
+    target, kind = (
+        ("y", "min = 0\nmax = 10") if family == "gaussian" else ("event", "values = [0, 1]")
+    )
+    bounds = (
+        f'source = "public"\nignore = ["time", "entry", "{"event" if target == "y" else "y"}"]\n'
+    )
+    bounds += f'[target]\nname = "{target}"\n{kind}\n'.replace("[0, 1]", '["0", "1"]')
+    bounds += TIMES[TIMES.index("[columns.age]") :]
+    kept = draw.random(800) < 0.8
+    other = getattr(smf, "ols" if family == "gaussian" else "logit")(
+        f"{target} ~ age + arm", frame[kept]
+    ).fit(cov_type="HC0" if family == "gaussian" else "nonrobust", disp=0)
+    with_gaps = frame.assign(**{target: frame[target].astype(object).where(kept, "")})
+    found = table_of(tmp_path, with_gaps, bounds, f"{target} ~ age + arm", family, "--leave-out")
+    agrees(found, ["(intercept)", "arm=b", "age"], other.params, other.bse)

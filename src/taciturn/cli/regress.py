@@ -23,8 +23,7 @@ from taciturn.training import Attempts, Counted, Proposal, Training
 from taciturn.training.request import METHOD
 
 _OF_RUN = ("epsilon", "delta", "agents", "observer", "colluders", "relation", "rounds")
-# standard errors are of independent rows, all of which have a response
-_NOT_HERE = ("test", "person_column", "leave_out")
+_NOT_HERE = ("test", "person_column")  # standard errors are of independent rows
 _OPTIONS: dict[str, Option] = {
     **{name: one for name, one in all_options().items() if name in _OF_RUN},
     "rounds": Option(int, "Number of rounds, at least 4. [default: 8; 9 with --robust]", METHOD),

@@ -11,15 +11,15 @@ from types import MappingProxyType
 from taciturn.errors import InputError
 from taciturn.features.around import CONSTANT, CentredRows
 from taciturn.features.bins import Bins, Hats, set_bins
-from taciturn.features.feature_map import FeatureMap, Inputs, LazyRows, Variable, applied
+from taciturn.features.feature_map import MISSING, FeatureMap, Inputs, LazyRows, Variable, applied
 from taciturn.features.formula import ALL, Formula, Response
 from taciturn.features.fourier import Fourier
 from taciturn.features.scattering import Scattering
 
 __all__ = [
-    "ALL", "COLUMNS", "CONSTANT", "FEATURES", "FORMULA", "HATS", "CentredRows", "FeatureMap",
-    "Formula", "Inputs", "LazyRows", "Response", "Variable", "applied", "feature_map_named",
-    "set_bins", "usage",
+    "ALL", "COLUMNS", "CONSTANT", "FEATURES", "FORMULA", "HATS", "MISSING", "CentredRows",
+    "FeatureMap", "Formula", "Inputs", "LazyRows", "Response", "Variable", "applied",
+    "feature_map_named", "set_bins", "usage",
 ]  # fmt: skip
 
 FORMULA = "formula:"  # followed by a formula, with a left side for a survival time

@@ -22,13 +22,19 @@ from taciturn import checks
 from taciturn.errors import InputError
 from taciturn.typing import HostArray
 
+MISSING = "missing"  # what the entry of missing cells is called
+
 
 class Variable(NamedTuple):
     """A column of the user's table among the encoded ones, as formulas name it.
 
     - `first`: The place of its number, or of the first of its `values`.
     - `values`: Its categories; None for a number.
-    - `plain`: Whether a number is one entry in [-1, 1], and a category one that is 1 or 0.
+    - `plain`: Whether a number is one entry in [-1, 1], perhaps followed by an indicator of missing
+      cells, and a category one entry that is 1, the others being 0.
+    - `square`: The largest square of the norm of its entries.
+    - `missing`: Whether its cells may be missing.
+    - `indicator`: Whether missing cells of a number are marked.
     - `zero`, `unit`: An entry e stands for the number zero + unit e, on the column's scale.
     - `scale`, `ends`: The scale of its numbers, and their public range.
     """
@@ -41,6 +47,9 @@ class Variable(NamedTuple):
     unit: float = 1.0
     scale: str = "linear"
     ends: tuple[float, float] = (-1.0, 1.0)
+    square: float = 1.0
+    missing: bool = False
+    indicator: bool = False
 
 
 @dataclass(frozen=True)

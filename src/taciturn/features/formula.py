@@ -15,7 +15,7 @@ from jaxtyping import Bool, Float, Num
 from typing_extensions import override
 
 from taciturn.errors import InputError
-from taciturn.features.feature_map import FeatureMap, Inputs, Variable
+from taciturn.features.feature_map import MISSING, FeatureMap, Inputs, Variable
 from taciturn.problems import survival_target
 from taciturn.typing import HostArray
 
@@ -93,8 +93,9 @@ class Product(NamedTuple):
 class Formula(FeatureMap):
     r"""The terms of a formula, such as `age + C(sex) + age:sex`, and the constant.
 
-    A number is a feature as it is encoded, in [-1, 1]; a category has a feature for each of its
-    public values but the first, or but the one named in `C(column, Treatment("value"))`; a product
+    A number is a feature as it is encoded, in [-1, 1], followed by the indicator of missing cells
+    if the bounds file has one; a category has a feature for each of its public values but the
+    first, or but the one named in `C(column, Treatment("value"))`; a product
     `a:b` has the products of the features of both, and `a * b` means `a + b + a:b`. `.` stands for
     every column. Other functions are refused: many, such as splines and scaling, read the data.
     Every part of a product must be in the formula too, so that coefficients can be converted to the
@@ -105,9 +106,10 @@ class Formula(FeatureMap):
     are those of `taciturn.problems.survival_target`, from the target of the table, the time, and
     the columns of entry and event, which are then not among the terms.
 
-    **Guarantee.** As for `FeatureMap`. A number is at most 1 in size, and of a category at most one
-    feature is 1, the others being 0; so the features of a term have norm at most 1, and a row has
-    norm at most the root of the number of terms, with 1 for the constant.
+    **Guarantee.** As for `FeatureMap`. The features of a column are some of its entries, whose norm
+    is at most the root of `Variable.square`, and the norm of products of entries of several columns
+    is the product of the norms; so a row's square is at most 1, for the constant, and a product of
+    squares for every term.
     """
 
     inputs: Inputs
@@ -146,7 +148,7 @@ class Formula(FeatureMap):
                 "with a min of 0"
             )
         for name in response.others:
-            if name not in known or not known[name].plain:
+            if name not in known or not known[name].plain or known[name].missing:
                 raise InputError(
                     f"the response names {name[:100]!r}; describe it as a column of the bounds "
                     "file, without bins, centre, weight, scale or missing cells"
@@ -262,8 +264,11 @@ class Formula(FeatureMap):
         for name, log in found:
             _check(Factor(name, None), self._known)
             column = self._known[name]
-            if column.values is not None:
-                raise InputError(f"the offset {name!r} is a category; an offset is a number")
+            if column.values is not None or column.missing:
+                raise InputError(
+                    f"the offset {name!r} must be a number in every row; it is a category, or its "
+                    "cells may be missing"
+                )
             if (column.scale == "log") != log:
                 raise InputError(
                     f"the offset of {name!r} must be a number: write offset({name}), or, for a "
@@ -290,7 +295,9 @@ class Formula(FeatureMap):
     @property
     @override
     def record_norm(self) -> float:
-        return math.sqrt(1 + len(self.terms) + len(self.offsets))
+        known = self._known
+        squares = (math.prod(known[one.column].square for one in term) for term in self.terms)
+        return math.sqrt(1 + math.fsum(squares) + len(self.offsets))
 
     @override
     def apply(self, rows: Float[HostArray, "N D"]) -> Float[HostArray, "N K"]:
@@ -307,11 +314,13 @@ def _of(factor: Factor, known: dict[str, Variable]) -> Iterator[Product]:
     variable = known[factor.column]
     if variable.values is None:
         yield Product(variable.name, (variable.first,))
+        if variable.indicator:
+            yield Product(f"{variable.name}={MISSING}", (variable.first + 1,))
         return
     reference = variable.values[0] if factor.reference is None else factor.reference
     for place, value in enumerate(variable.values):
         if value != reference:
-            yield Product(f"{variable.name}={value}", (variable.first + place,))
+            yield Product(f"{variable.name}={value or MISSING}", (variable.first + place,))
 
 
 def _check(factor: Factor, known: dict[str, Variable]) -> None:
@@ -323,8 +332,8 @@ def _check(factor: Factor, known: dict[str, Variable]) -> None:
         )
     if not variable.plain:
         raise InputError(
-            f"the column {variable.name!r} has bins, a centre, a weight, shares or an indicator of "
-            "missing cells, which a formula does not know; take these out of the bounds file"
+            f"the column {variable.name!r} has bins, a weight, or a centre of its values, which a "
+            "formula does not know; take these out of the bounds file"
         )
     if factor.reference is not None and factor.reference not in (variable.values or ()):
         raise InputError(

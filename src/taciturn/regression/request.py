@@ -62,7 +62,10 @@ def regression_request(request: Request, bounds: Bounds, asked: RegressionReques
     loss = family.loss_for(bounds, named.numbers, most=asked.most, cuts=asked.cuts)
     if request.rounds is not None:
         checks.at_least("rounds", request.rounds, _FEWEST)
-    robust, noiseless = asked.robust or family.covariance == "robust", math.isinf(request.epsilon)
+    # the mean squared coefficient would count rows without a response, which are 0
+    unlike = bounds.leave_out and family.covariance == "dispersion"
+    covariance = "robust" if asked.robust or unlike else family.covariance
+    robust, noiseless = covariance == "robust", math.isinf(request.epsilon)
     rounds = _WITHOUT_NOISE if noiseless else _ROBUST if robust else _ROUNDS
     return replace(
         request,
@@ -74,7 +77,7 @@ def regression_request(request: Request, bounds: Bounds, asked: RegressionReques
         constraint=NONE,
         features=FORMULA + (right if survival is None else f"{left} ~ {right}"),
         centre=False,
-        options={"covariance": "robust" if robust else family.covariance},
+        options={"covariance": covariance},
         precision="float64",
     )
 

@@ -22,7 +22,8 @@ from taciturn.kernel.questions import Layout, Loss
 from taciturn.problems import CumulativeLogistic, PiecewiseExponential, Survival
 from taciturn.regression.families import FAMILIES, Family
 from taciturn.regression.inference import Fit, fit
-from taciturn.tables import INTERCEPT, Bounds, Numeric, offsets_and_scales
+from taciturn.tables import INTERCEPT, MISSING, Bounds, Numeric, offsets_and_scales
+from taciturn.tables.form import day_text
 from taciturn.training import Proposal, Training
 from taciturn.typing import HostArray
 
@@ -116,7 +117,7 @@ def regression_table(training: Training) -> RegressionTable:
         if found.refused is not None
         else tuple(_rows(found, method, formula, bounds, family)),
         refused=found.refused,
-        notes=notes_of(formula, method),
+        notes=notes_of(formula, method, bounds),
     )
 
 
@@ -140,23 +141,31 @@ def parts_of(proposal: Proposal) -> tuple[Family, Newton, Formula, Bounds]:
     return family, method, features, table.bounds
 
 
-def notes_of(formula: Formula, method: Newton) -> tuple[str, ...]:
-    """Return what is taken as an event, and which records count to the end."""
+def notes_of(formula: Formula, method: Newton, bounds: Bounds) -> tuple[str, ...]:
+    """Return with what missing cells are compared, what an event is, and which records count."""
+    marked = {one.name for one in formula.inputs.variables if one.indicator}
+    used = {factor.column for term in formula.terms for factor in term}
+    notes = [
+        f"{name}={MISSING} is compared with {name} = "
+        f"{f'{fact.filled:g}' if fact.date is None else day_text(fact.filled, fact.date)}"
+        for name, fact in bounds.columns.items()
+        if name in used & marked and isinstance(fact, Numeric)
+    ]
     response, loss = formula.response, method.problem.loss
-    if response is None or not isinstance(loss, Survival):
-        return ()
-    return (
-        f"event: {response.event} = {formula.event_value}; at {loss.longest:g}, the end of the "
-        "range, and beyond it records are censored",
-        f"a record counts until its expected events add up to {loss.most:g}",
-    )
+    if response is not None and isinstance(loss, Survival):
+        notes += [
+            f"event: {response.event} = {formula.event_value}; at {loss.longest:g}, the end of the "
+            "range, and beyond it records are censored",
+            f"a record counts until its expected events add up to {loss.most:g}",
+        ]
+    return tuple(notes)
 
 
 def references(formula: Formula) -> dict[str, str]:
     """Return the reference value of every category of a formula."""
     known = {one.name: one for one in formula.inputs.variables}
     return {
-        factor.column: values[0] if factor.reference is None else factor.reference
+        factor.column: (values[0] if factor.reference is None else factor.reference) or MISSING
         for term in formula.terms
         if len(term) == 1
         for factor in term

@@ -1,11 +1,11 @@
 """A user's table: what is public about its columns, and its cells as numbers."""
 
+from taciturn.features import MISSING
 from taciturn.tables.bounds import Bounds, Notes, bounds_text, read_bounds
 from taciturn.tables.columns import FILL, INDICATOR, Categories, Numeric
 from taciturn.tables.draft import Draft, draft_from, range_of
 from taciturn.tables.encode import (
     INTERCEPT,
-    MISSING,
     Encoded,
     encode,
     encoded_name,

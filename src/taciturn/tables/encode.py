@@ -13,7 +13,7 @@ import pandas as pd
 from jaxtyping import Bool, Float, Int, Num
 
 from taciturn.errors import InputError
-from taciturn.features import Inputs, Variable, set_bins
+from taciturn.features import MISSING, Inputs, Variable, set_bins
 from taciturn.kernel.records import clip_rows
 from taciturn.tables.bounds import Bounds
 from taciturn.tables.cells import CellError, EmptyError, check_filled, empty, numbers, spelled
@@ -23,7 +23,6 @@ from taciturn.tables.read import HEADER_FIRST, Report, TableFile
 from taciturn.typing import HostArray, Interval, Precision
 
 INTERCEPT = "(intercept)"
-MISSING = "missing"
 _CURE = '; in a column to predict from, missing = "indicator" in the bounds file accepts them'
 
 
@@ -303,19 +302,15 @@ def inputs_of(bounds: Bounds) -> Inputs:
 
 
 def _variable(name: str, place: int, fact: Column, interval: Interval) -> Variable:
+    square, missing = _most(fact, interval), fact.accepts_missing
     if isinstance(fact, Categories):
-        return Variable(name, place, fact.values, plain=_is_plain(fact))
+        plain = fact.weight == 1 and not any(fact.shares)
+        return Variable(name, place, fact.values, plain, square=square, missing=missing)
     zero, unit = fact.zero_and_unit(interval)
+    ends, plain = (fact.minimum, fact.maximum), fact.weight == 1 and fact.bins is None
     return Variable(
-        name, place, None, _is_plain(fact), zero, unit, fact.scale, (fact.minimum, fact.maximum)
+        name, place, None, plain, zero, unit, fact.scale, ends, square, missing, fact.indicator
     )
-
-
-def _is_plain(fact: Column) -> bool:
-    """Return whether a number is one entry in [-1, 1], and a category one that is 1 or 0."""
-    if isinstance(fact, Categories):
-        return fact.weight == 1 and not any(fact.shares)
-    return fact.weight == 1 and entries_of(fact) == (None,)
 
 
 def encoded_rows(
