@@ -1,4 +1,4 @@
-"""Tables without privacy beside values printed in the documentation of R, and those of lifelines."""
+"""Tables without privacy beside values printed in R's documentation, and those of lifelines."""
 
 import numpy as np
 import pandas as pd
