@@ -280,6 +280,32 @@ def test_the_intervals_to_expect_shrink_with_the_budget_and_nothing_is_written(t
     assert sorted(one.name for one in tmp_path.iterdir()) == ["b.toml", "t.csv"]
 
 
+def test_a_value_is_too_rare_for_a_table_where_the_expectation_puts_it(tmp_path, capsys):
+    draw, count = np.random.default_rng(0), 20_000
+    bounds = {"source": "public", "target": {"name": "y", "values": ["0", "1"]},
+              "columns": {"town": {"values": ["a", "b"]}}}  # fmt: skip
+    (tmp_path / "b.toml").write_text(
+        'source = "public"\n[target]\nname = "y"\nvalues = ["0", "1"]\n'
+        '[columns.town]\nvalues = ["a", "b"]\n'
+    )
+    frame = pd.DataFrame({"y": draw.integers(0, 2, count), "town": "a"})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    given = [
+        "regress", tmp_path / "t.csv", "--formula", "y ~ town", "--family", "logistic", "--bounds",
+        tmp_path / "b.toml", "--delta", "1e-6", "--expect", "1", "--json",
+    ]  # fmt: skip
+    assert main([str(one) for one in given]) == 0
+    (found,) = json.loads(capsys.readouterr().out)["expected"]
+    assert 0.002 < found["rarest"] < 0.05
+    glm = PrivateGLM(
+        formula="y ~ town", family="logistic", bounds=bounds, epsilon=1.0, delta=1e-6,
+        random_state=0,
+    )  # fmt: skip
+    for share, refused in ((2 * found["rarest"], False), (found["rarest"] / 3, True)):
+        frame["town"] = np.where(np.arange(count) < share * count, "b", "a")
+        assert (glm.fit(frame).table_.refused is not None) == refused
+
+
 def test_a_data_frame_gives_the_table_of_its_file(tmp_path):
     frame = responses("poisson")
     bounds = RESPONSES.format(target=range_of(frame))

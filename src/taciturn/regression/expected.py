@@ -10,7 +10,8 @@ the variance
 phi the dispersion: by sampling, and by noise. Two kinds of covariates: a number whose public range
 is six of its standard deviations, v = 1/3, and a category of two values that are equally frequent,
 v = 1/2. The table is refused if the least eigenvalue of the second derivatives, about h / 9, is not
-above 2 t sqrt(P), t the noise of one of their entries and P the number of coefficients.
+above 2 t sqrt(P), t the noise of one of their entries and P the number of coefficients. A value of
+a category that a share p of the records has varies by p (1 - p), so that h p (1 - p) must be above.
 
 h is a guess, since nothing is read: for two labels p (1 - p) with p = `mean`, for counts the mean,
 for survival times the share of records with an event; of two labels and events 1/2 if no guess is
@@ -44,6 +45,9 @@ class Expected:
     """Half-widths of 95 % intervals per standard deviation of a covariate.
 
     In the units of the linear predictor; of a response with a linear predictor in its own.
+
+    - `rarest`: The least share of records with a value of a category for which there is a table;
+      None if there is none for any.
     """
 
     epsilon: float
@@ -51,6 +55,7 @@ class Expected:
     of_number: float  # with the noise
     of_category: float
     refused: bool
+    rarest: float | None
 
     @property
     def blind(self) -> bool:
@@ -79,6 +84,7 @@ def expect(proposal: Proposal, mean: float | None = None) -> Expected:
         z * unit * number,
         z * unit * category,
         bend * NUMBER**2 <= least,
+        (1 - math.sqrt(1 - 4 * least / bend)) / 2 if 4 * least < bend else None,
     )
 
 
@@ -106,18 +112,21 @@ def _second(proposal: Proposal, family: Family, mean: float | None) -> tuple[flo
 
 def expected_lines(found: list[Expected], records: int) -> list[str]:
     """Return the expectation for every epsilon as lines of text."""
-    rows = [["epsilon", "by sampling", "a number", "a category", ""]]
+    rows = [["epsilon", "by sampling", "a number", "a category", "rarest value", ""]]
     for one in found:
         why = "refused" if one.refused else ""
+        rarest = "none" if one.rarest is None else f"{100 * one.rarest:.2g} %"
         rows.append([
             f"{one.epsilon:g}", *(f"{value:.3g}" for value in (
-                one.by_sampling, one.of_number, one.of_category)), why,
+                one.by_sampling, one.of_number, one.of_category)), rarest, why,
         ])  # fmt: skip
     lines = [
         f"Expected half-widths of 95 % intervals, per standard deviation, {records:,} records:",
         *aligned(rows),
         "by sampling: without privacy; a number: its range is six standard deviations;",
-        "a category: of two values, equally frequent. Nothing was read, and nothing is charged.",
+        "a category: of two values, equally frequent; rarest value: where a smaller share of the",
+        "records has a value of a category, expect no table, and merge it with another one.",
+        "Nothing was read, and nothing is charged.",
     ]
     blind = [f"{one.epsilon:g}" for one in found if one.blind]
     if blind:
