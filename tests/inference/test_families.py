@@ -303,7 +303,9 @@ def test_a_value_is_too_rare_for_a_table_where_the_expectation_puts_it(tmp_path,
     )  # fmt: skip
     for share, refused in ((2 * found["rarest"], False), (found["rarest"] / 3, True)):
         frame["town"] = np.where(np.arange(count) < share * count, "b", "a")
-        assert (glm.fit(frame).table_.refused is not None) == refused
+        reason = glm.fit(frame).table_.refused
+        assert (reason is not None) == refused
+    assert reason.endswith("least is known of town=b")
 
 
 def test_a_data_frame_gives_the_table_of_its_file(tmp_path):

@@ -50,13 +50,16 @@ _NEAR, _SINGULAR = 4.0, 1e-10
 class Fit(NamedTuple):
     """Estimates with their covariance, by sampling and by noise, per coefficient.
 
-    `refused`: why standard errors are not valid; None if they are.
+    - `refused`: Why standard errors are not valid; None if they are.
+    - `hidden`: If H is too noisy, the part of every coefficient, from 0 to 1, that is in directions
+      whose eigenvalue is too small.
     """
 
     estimate: Float[HostArray, "P"]
     by_sampling: Float[HostArray, "P P"]
     by_noise: Float[HostArray, "P P"]
     refused: str | None
+    hidden: Float[HostArray, "P"] | None = None
 
 
 def fit(plan: Plan, method: Newton, public: Asked) -> Fit:
@@ -75,7 +78,9 @@ def fit(plan: Plan, method: Newton, public: Asked) -> Fit:
     least = max(2 * float(entry) * math.sqrt(features), _SINGULAR * float(values[-1]))
     nothing = np.zeros((features, features))
     if not values[0] > least:
-        return Fit(estimate, nothing, nothing, _too_noisy(float(values[0]), least, bool(entry > 0)))
+        hidden = np.sum(np.square(basis[:, values <= least]), axis=1)
+        why = _too_noisy(float(values[0]), least, bool(entry > 0))
+        return Fit(estimate, nothing, nothing, why, hidden)
     inverse = (basis / values) @ basis.T
     scores = _scores(last, answer, second, records)
     step = estimate - point

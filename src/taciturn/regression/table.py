@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -107,6 +107,10 @@ def regression_table(training: Training) -> RegressionTable:
     if asked is None:
         raise InputError(f"only a training by {NEWTON} has standard errors; use --algorithm newton")
     found = fit(training.plan, method, asked)
+    refused = found.refused
+    if refused is not None and found.hidden is not None:
+        names = hidden_terms(found.hidden, coefficient_names(method, formula, bounds))
+        refused += f"; least is known of {', '.join(names)}"
     return RegressionTable(
         family=family,
         target=bounds.target_name,
@@ -114,9 +118,9 @@ def regression_table(training: Training) -> RegressionTable:
         records=sum(proposal.counts),
         references=references(formula),
         coefficients=()
-        if found.refused is not None
+        if refused is not None
         else tuple(_rows(found, method, formula, bounds, family)),
-        refused=found.refused,
+        refused=refused,
         notes=notes_of(formula, method, bounds),
     )
 
@@ -246,6 +250,12 @@ def output_name(loss: Loss, bounds: Bounds, output: int) -> str:
         return f"{ends[output]:g} to {ends[output + 1]:g}"
     labels = bounds.labels or ()
     return f"above {labels[output]}" if isinstance(loss, CumulativeLogistic) else labels[output]
+
+
+def hidden_terms(hidden: Float[HostArray, "P"], names: Sequence[Name]) -> list[str]:
+    """Return up to four coefficients that are hidden by half or more; at least the most hidden."""
+    order = sorted(range(len(names)), key=lambda place: -hidden[place])[:4]
+    return [names[place].text for place in order if hidden[place] >= 0.5 or place == order[0]]
 
 
 def of_coefficients(
