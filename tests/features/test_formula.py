@@ -12,6 +12,7 @@ import statsmodels.formula.api as smf
 from conftest import bounds_of_ill
 from taciturn.errors import InputError
 from taciturn.features import Formula, feature_map_named
+from taciturn.features.formula import simplex
 from taciturn.problems import survival_target
 from taciturn.regression import sides
 from taciturn.tables import encode, encoded_norm, inputs_of
@@ -50,7 +51,7 @@ def table(count=200):
     ],
 )
 def test_terms_are_in_the_order_of_the_columns_and_the_constant_is_last(text, names):
-    found = Formula(INPUTS, text).names
+    found = Formula(INPUTS, text).effects
     assert found == (*(name.replace("&", " ") for name in names.split()), "(intercept)")
 
 
@@ -66,6 +67,31 @@ def test_features_span_the_columns_of_statsmodels_and_are_no_longer_than_stated(
     assert np.abs(apart).max() < 1e-9
     assert np.all(np.linalg.norm(found, axis=1) <= made.record_norm)
     assert made.record_norm <= np.sqrt(found.shape[1])
+
+
+@pytest.mark.parametrize("text", ["age*dose*sex", 'age*C(town, Treatment("b")) + sex', "sex*town"])
+def test_effects_of_any_weights_are_those_of_the_columns_of_statsmodels(text):
+    frame = table()
+    made = feature_map_named("formula:" + text, INPUTS)
+    weights = np.random.default_rng(1).standard_normal(made.columns)
+    scores = made.apply(encode(frame, BOUNDS, with_target=False).features) @ weights
+    other = smf.ols("score ~ " + text, frame.assign(score=scores)).fit().params
+    found = pd.Series(made.to_effects() @ weights, made.effects)
+    names = other.index.str.replace(r"C\(town, Treatment\(\"b\"\)\)", "town", regex=True)
+    names = names.str.replace(r"\[T\.(\w)\]", r"=\1", regex=True)
+    names = names.str.replace("Intercept", "(intercept)")
+    found.index, other.index = (
+        [":".join(sorted(one.split(":"))) for one in index] for index in (found.index, names)
+    )
+    np.testing.assert_allclose(found[other.index], other, rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize("values", [2, 3, 7])
+def test_corners_of_a_simplex_are_unit_vectors_at_equal_angles(values):
+    corners = simplex(values)
+    angles = np.where(np.eye(values), 1, -1 / (values - 1))
+    np.testing.assert_allclose(corners @ corners.T, angles, atol=1e-14)
+    np.testing.assert_allclose(corners.sum(axis=0), 0, atol=1e-14)
 
 
 def test_a_missing_cell_that_counts_as_an_end_of_the_range_lengthens_a_row_as_stated():

@@ -23,7 +23,7 @@ def table_of(folder, frame, bounds, formula, family, *more):
         folder / "b.toml", "--quiet", "--without-privacy", "--out", folder / "out", *more,
     ]  # fmt: skip
     assert main([str(one) for one in given]) == 0
-    table = json.loads((folder / "out" / "coefficients.json").read_text())
+    table = json.loads((folder / "out" / "not-private-coefficients.json").read_text())
     assert table["refused"] is None
     return {one["term"]: one for one in table["coefficients"]}
 
@@ -370,7 +370,7 @@ def test_missing_cells_are_those_of_a_formula_with_a_filled_column_and_an_indica
         "arm[T.b]:age_gone": "age=missing:arm=b", "arm[T.]:age_gone": "age=missing:arm=missing",
     }  # fmt: skip
     agrees(found, [names[one] for one in other.params.index], other.params, other.bse)
-    notes = json.loads((tmp_path / "out" / "coefficients.json").read_text())["notes"]
+    notes = json.loads((tmp_path / "out" / "not-private-coefficients.json").read_text())["notes"]
     assert notes == [
         "age=missing is compared with age = 30",
         "dose=missing is compared with dose = 2",

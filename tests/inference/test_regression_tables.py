@@ -41,8 +41,14 @@ def table_of(folder, frame, formula, family, *more, bounds=None):
         "regress", folder / "t.csv", "--formula", formula, "--family", family, "--bounds",
         folder / "b.toml", "--quiet", "--out", folder / "out", *more,
     ]  # fmt: skip
-    assert main([str(one) for one in given]) == 0
-    return json.loads((folder / "out" / "coefficients.json").read_text())
+    status = main([str(one) for one in given])
+    private = "--without-privacy" not in more
+    name = "coefficients" if private else "not-private-coefficients"
+    table = json.loads((folder / "out" / f"{name}.json").read_text())
+    assert table["private"] == private
+    assert status == (0 if table["refused"] is None else 2)
+    assert (folder / "out" / f"{name}.csv").exists() == (table["refused"] is None)
+    return table
 
 
 def loaded(name):
@@ -186,6 +192,7 @@ def test_too_few_records_give_no_table_and_the_reason(tmp_path, capsys):
         ("age ~ sex", "logistic", (), "age"),
         ("ill ~ age", "logistic", ("--rounds", "2"), "rounds is 2"),
         ("ill ~ age^2", "logistic", (), "power of a column"),
+        ("ill ~ C(age)", "logistic", (), "'age' is a number"),
         ("ill ~ age", "logistic", ("--without-privacy",), "has no budget"),
     ],
 )

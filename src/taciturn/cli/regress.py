@@ -125,7 +125,8 @@ def regress(  # noqa: PLR0913 - one parameter per option
         if math.isinf(proposal.budget.epsilon):
             typer.secho(_ALONE, fg="red", err=True)
         typer.echo("\n".join(map(console.printable, _lines(table, trained, written))))
-    if out is not None and (written is None or keeper.elsewhere is not None):
+    lost = out is not None and (written is None or keeper.elsewhere is not None)
+    if lost or table.refused is not None:
         raise typer.Exit(2)
 
 
@@ -196,16 +197,21 @@ def _numbers(option: str, text: str | None) -> tuple[float, ...]:
 
 
 def _write(table: RegressionTable, trained: Training, keeper: Keeper) -> Path | None:
-    """Write the table beside model and certificate; return its file, None if it is not written."""
+    """Write the table beside model and certificate; return its file, None if it is not written.
+
+    Without a table that is the page with the reason.
+    """
     folder = keeper.folder
     if folder is None or keeper.certificate is None:
         return None
+    name = "coefficients" if table.private else "not-private-coefficients"
     texts: dict[str, str | bytes] = {
-        "coefficients.json": table.to_json(),
-        "coefficients.csv": table.to_frame().to_csv(),
-        "coefficients.tex": regression.latex_of(table),
+        f"{name}.json": table.to_json(),
         "proposal.json": trained.proposal.to_json() + "\n",
     }
+    if table.refused is None:
+        texts |= {f"{name}.csv": table.to_frame().to_csv()}
+        texts |= {f"{name}.tex": regression.latex_of(table)}
     attempts = Attempts(warned)
     attempts.attempt("writing the table", lambda: write_folder(texts, folder, force=True), None)
 
@@ -214,11 +220,15 @@ def _write(table: RegressionTable, trained: Training, keeper: Keeper) -> Path | 
         write_folder({"report.html": page}, folder, force=True)
 
     attempts.attempt("drawing the page", draw, None)
-    return None if attempts.failures else folder / "coefficients.csv"
+    written = folder / (f"{name}.csv" if table.refused is None else "report.html")
+    return None if attempts.failures else written
 
 
 def _lines(table: RegressionTable, trained: Training, written: Path | None) -> list[str]:
     lines = regression.lines_of(table)
     lines += ["", "Certificate", *(f"  {line}" for line in trained.certificate.lines())]
     lines += ["", charged_line(trained.charged)]
-    return [*lines, *([] if written is None else [f"Table: {written}, and report.html beside it"])]
+    if written is None:
+        return lines
+    beside = "" if table.refused else ", and report.html beside it"
+    return [*lines, f"{'The reason' if table.refused else 'Table'}: {written}{beside}"]

@@ -51,6 +51,12 @@ class Variable(NamedTuple):
     missing: bool = False
     indicator: bool = False
 
+    @property
+    def reference(self) -> str:
+        """The first value that is no missing cell, with which a formula compares the others."""
+        values = self.values or ()
+        return next((one for one in values if one), "")
+
 
 @dataclass(frozen=True)
 class Inputs:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -34,10 +34,15 @@ ALL = "."  # every column, without products
 
 
 class Factor(NamedTuple):
-    """A column in a term; `reference` is the value named in C(column, Treatment(value)), if any."""
+    """A column in a term.
+
+    - `reference`: The value named in C(column, Treatment(value)), if any.
+    - `category`: Whether the formula says C(column).
+    """
 
     column: str
     reference: str | None
+    category: bool = False
 
 
 class Response(NamedTuple):
@@ -82,11 +87,19 @@ class Response(NamedTuple):
         return (self.event,) if self.entry is None else (self.event, self.entry)
 
 
-class Product(NamedTuple):
-    """A feature: the product of entries of a row, by their places; () for the constant."""
+class Coded(NamedTuple):
+    """The features of a column: its encoded columns times `basis`.
 
-    name: str
-    places: tuple[int, ...]
+    They are affine in its effects, which are the number, the indicator of missing cells, and those
+    of the values of a category but the reference: features are `shift` + `slopes` x effects.
+    """
+
+    names: tuple[str, ...]
+    effects: tuple[str, ...]
+    places: slice  # of the encoded columns
+    basis: Float[HostArray, "W E"]
+    shift: Float[HostArray, "E"]
+    slopes: Float[HostArray, "E E"]
 
 
 @dataclass(frozen=True)
@@ -94,8 +107,9 @@ class Formula(FeatureMap):
     r"""The terms of a formula, such as `age + C(sex) + age:sex`, and the constant.
 
     A number is a feature as it is encoded, in [-1, 1], followed by the indicator of missing cells
-    if the bounds file has one; a category has a feature for each of its public values but the
-    first, or but the one named in `C(column, Treatment("value"))`; a product
+    if the bounds file has one. A category of K values has K - 1 features, and each of its values is
+    a corner of a regular simplex of radius 1 (`simplex`); its effects are differences from the
+    first value, or from the one named in `C(column, Treatment("value"))`. A product
     `a:b` has the products of the features of both, and `a * b` means `a + b + a:b`. `.` stands for
     every column. Other functions are refused: many, such as splines and scaling, read the data.
     Every part of a product must be in the formula too, so that coefficients can be converted to the
@@ -106,10 +120,15 @@ class Formula(FeatureMap):
     are those of `taciturn.problems.survival_target`, from the target of the table, the time, and
     the columns of entry and event, which are then not among the terms.
 
-    **Guarantee.** As for `FeatureMap`. The features of a column are some of its entries, whose norm
-    is at most the root of `Variable.square`, and the norm of products of entries of several columns
-    is the product of the norms; so a row's square is at most 1, for the constant, and a product of
-    squares for every term.
+    **Corners.** With an indicator for each value but a reference, at the same norm, noise in the
+    second derivatives hides rare values sooner, in particular a rare reference, and a difference
+    has more noise: with two values, equally frequent, five times the variance. From corners to
+    differences the way is public and linear (`to_effects`).
+
+    **Guarantee.** As for `FeatureMap`. The features of a number are its entries, whose norm is at
+    most the root of `Variable.square`; those of a category have norm 1. The norm of products of
+    features of several columns is the product of the norms; so a row's square is at most 1, for the
+    constant, and a product of squares for every term.
     """
 
     inputs: Inputs
@@ -120,7 +139,7 @@ class Formula(FeatureMap):
             raise InputError(
                 f"the formula {self.text[:200]!r} must have one side here, or Surv(...)"
             )
-        self.products  # noqa: B018 - checked
+        self.names  # noqa: B018 - checked
         if self.response is not None:
             self._check_response(self.response)
 
@@ -243,19 +262,61 @@ class Formula(FeatureMap):
         )
 
     @cached_property
-    def products(self) -> tuple[Product, ...]:
-        """The features, the constant last."""
-        known = self._known
-        found = [
-            Product(":".join(one.name for one in chosen), sum((one.places for one in chosen), ()))
-            for term in self.terms
-            for chosen in itertools.product(*(_of(factor, known) for factor in term))
-        ]
-        constant = self.inputs.constant
-        if constant is None:
+    def _coded(self) -> tuple[tuple[Coded, ...], ...]:
+        """The columns of every term."""
+        return tuple(tuple(_of(one, self._known) for one in term) for term in self.terms)
+
+    @property
+    def _constant(self) -> int:
+        if self.inputs.constant is None:
             raise InputError("these records have no constant column, which a formula needs")
-        offsets = [Product(f"offset({one.name})", (one.first,)) for one in self.offsets]
-        return (*found, *offsets, Product(self.inputs.names[constant], (constant,)))
+        return self.inputs.constant
+
+    @property
+    def _last(self) -> list[str]:
+        """The names of the offsets and of the constant."""
+        offsets = [f"offset({one.name})" for one in self.offsets]
+        return [*offsets, self.inputs.names[self._constant]]
+
+    @cached_property
+    def effects(self) -> tuple[str, ...]:
+        """The names of effects, as many as features: `age`, `town=b`, `age:town=b`."""
+        return (*_joined([[one.effects for one in term] for term in self._coded]), *self._last)
+
+    def to_effects(self) -> Float[HostArray, "K K"]:
+        r"""Return the matrix A by which weights w of features become effects A w.
+
+        A feature of a term is a product of features of its columns, each affine in the effects of
+        its column, so it is the sum over the subsets S of the columns of
+
+        .. math:: \prod_{p \in S} (M_p u_p) \prod_{p \notin S} s_p,
+
+        s and M being shift and slopes, and u the effects; every product of effects is itself an
+        effect of the formula, which has all parts of a product.
+        """
+        places, found = self._places(), np.zeros((self.columns, self.columns))
+        for term, coded in zip(self.terms, self._coded, strict=True):
+            columns = [one.column for one in term]
+            for kept in itertools.product((False, True), repeat=len(coded)):
+                chosen = frozenset(itertools.compress(columns, kept))
+                parts = [
+                    one.slopes.T if keep else one.shift[None]
+                    for one, keep in zip(coded, kept, strict=True)
+                ]
+                found[places[chosen], places[frozenset(columns)]] += _kron(parts)
+        for place, one in enumerate(self.offsets, start=self.columns - 1 - len(self.offsets)):
+            found[-1, place], found[place, place] = -one.zero / one.unit, 1 / one.unit
+        found[-1, -1] = 1
+        return found
+
+    def _places(self) -> dict[frozenset[str], slice]:
+        """Return the places of the features of every set of columns; the constant of none."""
+        found, first = {frozenset[str](): slice(self.columns - 1, self.columns)}, 0
+        for term, coded in zip(self.terms, self._coded, strict=True):
+            size = math.prod(len(one.names) for one in coded)
+            found[frozenset(one.column for one in term)] = slice(first, first + size)
+            first += size
+        return found
 
     @cached_property
     def offsets(self) -> tuple[Variable, ...]:
@@ -279,18 +340,18 @@ class Formula(FeatureMap):
     @property
     @override
     def fixed(self) -> tuple[tuple[int, float], ...]:
-        first = len(self.products) - 1 - len(self.offsets)
+        first = self.columns - 1 - len(self.offsets)
         return tuple((first + k, one.unit) for k, one in enumerate(self.offsets))
 
     @property
     @override
     def columns(self) -> int:
-        return len(self.products)
+        return len(self.names)
 
-    @property
+    @cached_property
     @override
     def names(self) -> tuple[str, ...]:
-        return tuple(one.name for one in self.products)
+        return (*_joined([[one.names for one in term] for term in self._coded]), *self._last)
 
     @property
     @override
@@ -301,26 +362,60 @@ class Formula(FeatureMap):
 
     @override
     def apply(self, rows: Float[HostArray, "N D"]) -> Float[HostArray, "N K"]:
-        found = np.empty((len(rows), self.columns))
-        for place, product in enumerate(self.products):
-            found[:, place] = rows[:, product.places[0]]
-            for other in product.places[1:]:
-                found[:, place] *= rows[:, other]
-        return found
+        blocks = []
+        for term in self._coded:
+            block = np.ones((len(rows), 1))
+            for one in term:
+                entries = rows[:, one.places] @ one.basis
+                block = (block[:, :, None] * entries[:, None, :]).reshape(len(rows), -1)
+            blocks.append(block)
+        last = [one.first for one in self.offsets]
+        return np.concatenate([*blocks, rows[:, [*last, self._constant]]], axis=1)
 
 
-def _of(factor: Factor, known: dict[str, Variable]) -> Iterator[Product]:
-    """Return the features of a column: its number, or its values but the reference."""
+def simplex(values: int) -> Float[HostArray, "K E"]:
+    """Return K unit vectors of K - 1 numbers with sum 0, at equal distances from one another.
+
+    Examples
+    --------
+    >>> simplex(2).tolist()
+    [[1.0], [-1.0]]
+    """
+    places = np.arange(1, values)
+    contrasts = np.where(np.arange(values)[:, None] < places, 1.0, 0.0)
+    contrasts[places, places - 1] = -places
+    return contrasts * np.sqrt(values / (values - 1) / (places * (places + 1)))
+
+
+def _joined(terms: list[list[tuple[str, ...]]]) -> list[str]:
+    return [":".join(names) for term in terms for names in itertools.product(*term)]
+
+
+def _kron(parts: Sequence[Float[HostArray, "_a _b"]]) -> Float[HostArray, "_c _d"]:
+    found: HostArray = np.ones((1, 1))
+    for one in parts:
+        found = np.kron(found, one)
+    return found
+
+
+def _of(factor: Factor, known: dict[str, Variable]) -> Coded:
+    """Return the features of a column."""
     variable = known[factor.column]
-    if variable.values is None:
-        yield Product(variable.name, (variable.first,))
-        if variable.indicator:
-            yield Product(f"{variable.name}={MISSING}", (variable.first + 1,))
-        return
-    reference = variable.values[0] if factor.reference is None else factor.reference
-    for place, value in enumerate(variable.values):
-        if value != reference:
-            yield Product(f"{variable.name}={value or MISSING}", (variable.first + place,))
+    name, first, values = variable.name, variable.first, variable.values
+    if values is None:
+        names = (name, f"{name}={MISSING}") if variable.indicator else (name,)
+        size = len(names)
+        shift = np.array([-variable.zero / variable.unit, 0.0])[:size]
+        slopes = np.diag([1 / variable.unit, 1.0])[:size, :size]
+        return Coded(names, names, slice(first, first + size), np.eye(size), shift, slopes)
+    corners = simplex(len(values)) if len(values) > 1 else np.empty((1, 0))
+    place = values.index(variable.reference if factor.reference is None else factor.reference)
+    others = np.delete(corners, place, axis=0) - corners[place]
+    return Coded(
+        tuple(f"{name}[{k}]" for k in range(1, len(values))),
+        tuple(f"{name}={one or MISSING}" for k, one in enumerate(values) if k != place),
+        slice(first, first + len(values)), corners, corners[place], others.T,
+    )  # fmt: skip
 
 
 def _check(factor: Factor, known: dict[str, Variable]) -> None:
@@ -334,6 +429,11 @@ def _check(factor: Factor, known: dict[str, Variable]) -> None:
         raise InputError(
             f"the column {variable.name!r} has bins, a weight, or a centre of its values, which a "
             "formula does not know; take these out of the bounds file"
+        )
+    if factor.category and variable.values is None:
+        raise InputError(
+            f"the formula has C({factor.column}), and {factor.column!r} is a number in the bounds "
+            'file; give it values there, as in values = ["1", "2", "3"]'
         )
     if factor.reference is not None and factor.reference not in (variable.values or ()):
         raise InputError(
@@ -376,7 +476,10 @@ def _parsed(text: str, columns: Sequence[str]) -> tuple[list[list[Factor]], list
         terms: Any = DefaultFormulaParser().get_terms(text, context=given)
     except (FormulaParsingError, FormulaSyntaxError, SyntaxError, ValueError) as error:
         reason = str(error).split("\n")[0][:200]
-        raise InputError(f"the formula {text[:200]!r} is not understood: {reason}") from None
+        raise InputError(
+            f"the formula {text[:200]!r} is not understood: {reason} (write names with spaces in "
+            "backquotes)"
+        ) from None
     if not hasattr(terms, "root") or isinstance(terms.root, tuple):
         raise InputError(f"the formula {text[:200]!r} must have one side here; leave the other out")
     found, offsets, constant = [], [], False
@@ -403,14 +506,16 @@ def _factor(text: str, kind: str) -> Factor | None:
         return None
     category = _CATEGORY.fullmatch(text)
     if category is not None:
-        return Factor(category["quoted"] or category["plain"], category["reference"])
+        return Factor(category["quoted"] or category["plain"], category["reference"], True)
     function = re.match(r"([\w.]+)\(", text)
     if function is not None:
         raise InputError(
             f"the formula has the function {function[1]}; only C(column) and C(column, "
-            'Treatment("value")) are known, since others may read the data: make the column '
-            'beforehand, from public constants, or give it scale = "log" in the bounds file'
+            'Treatment("value")) are known, since others may read the data: make a column of it '
+            "from public constants; for a logarithm give the column "
+            'scale = "log" in the bounds file, and write names with spaces in backquotes'
         )
     raise InputError(
-        f"the formula has {text[:100]!r}; write columns, C(column), and their products a:b and a*b"
+        f"the formula has {text[:100]!r}; write columns, C(column), and their products a:b and a*b "
+        "(names with spaces in backquotes)"
     )

@@ -40,7 +40,7 @@ from jaxtyping import Float
 from taciturn.algorithms import LONGEST, Asked, Newton, unpacked
 from taciturn.engine import Plan
 from taciturn.kernel.questions import Derivatives, Loss, Squared
-from taciturn.problems import Huber, SmoothedQuantile
+from taciturn.problems import Huber, SmoothedQuantile, Survival
 from taciturn.typing import HostArray
 
 # the largest m^2 / s of a last step, and the least relative eigenvalue without noise
@@ -51,15 +51,14 @@ class Fit(NamedTuple):
     """Estimates with their covariance, by sampling and by noise, per coefficient.
 
     - `refused`: Why standard errors are not valid; None if they are.
-    - `hidden`: If H is too noisy, the part of every coefficient, from 0 to 1, that is in directions
-      whose eigenvalue is too small.
+    - `hidden`: If H is too noisy, the directions whose eigenvalue is too small.
     """
 
     estimate: Float[HostArray, "P"]
     by_sampling: Float[HostArray, "P P"]
     by_noise: Float[HostArray, "P P"]
     refused: str | None
-    hidden: Float[HostArray, "P"] | None = None
+    hidden: Float[HostArray, "P _m"] | None = None
 
 
 def fit(plan: Plan, method: Newton, public: Asked) -> Fit:
@@ -78,9 +77,9 @@ def fit(plan: Plan, method: Newton, public: Asked) -> Fit:
     least = max(2 * float(entry) * math.sqrt(features), _SINGULAR * float(values[-1]))
     nothing = np.zeros((features, features))
     if not values[0] > least:
-        hidden = np.sum(np.square(basis[:, values <= least]), axis=1)
-        why = _too_noisy(float(values[0]), least, bool(entry > 0))
-        return Fit(estimate, nothing, nothing, why, hidden)
+        survival = isinstance(method.problem.loss, Survival)
+        why = _too_noisy(float(values[0]), least, noise=bool(entry > 0), survival=survival)
+        return Fit(estimate, nothing, nothing, why, basis[:, values <= least])
     inverse = (basis / values) @ basis.T
     scores = _scores(last, answer, second, records)
     step = estimate - point
@@ -111,16 +110,17 @@ def _distance(found: Fit, second: HostArray, step: HostArray, norm: float, bend:
     return math.inf if shortened else far
 
 
-def _too_noisy(least: float, needed: float, noise: bool) -> str:
+def _too_noisy(least: float, needed: float, *, noise: bool, survival: bool) -> str:
     if not noise:
         return (
-            "some terms follow from others, or a response that is certain has no finite "
-            "coefficients (the second derivatives are singular); leave terms out"
+            "some terms follow from others or do not vary, or a response that is certain has no "
+            "finite coefficients (the second derivatives are singular); leave terms out"
         )
     return (
-        "the noise hides in which directions the records vary (the least eigenvalue of the second "
-        f"derivatives is {least:.3g}, and it must be above {needed:.3g}); more records, a larger "
-        "epsilon, the observer sum, narrower bounds, fewer terms, a smaller --largest-hazard help"
+        "the noise hides how much the terms vary (the least eigenvalue of the second derivatives "
+        f"is {least:.3g}, and it must be above {needed:.3g}); more records, a larger epsilon, the "
+        "observer sum, narrower bounds, fewer terms"
+        f"{', a smaller --largest-hazard' if survival else ''} help"
     )
 
 

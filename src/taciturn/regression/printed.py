@@ -76,8 +76,9 @@ def latex_of(table: RegressionTable) -> str:
     rows = [heads, *cells_of(table)]
     head, *body = (" & ".join(cell.translate(_SPECIAL) for cell in row) + r" \\" for row in rows)
     title = "".join(c if c.isprintable() else " " for c in title_of(table))
+    mark = "" if table.private else "NOT PRIVATE, may not leave: "
     return "\n".join([
-        f"% {title}", rf"\begin{{tabular}}{{{columns}}}", r"\toprule", head, r"\midrule", *body,
+        f"% {mark}{title}", rf"\begin{{tabular}}{{{columns}}}", r"\toprule", head, r"\midrule", *body,
         r"\bottomrule", r"\end{tabular}", "",
     ])  # fmt: skip
 

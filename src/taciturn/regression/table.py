@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -22,7 +21,7 @@ from taciturn.kernel.questions import Layout, Loss
 from taciturn.problems import CumulativeLogistic, PiecewiseExponential, Survival
 from taciturn.regression.families import FAMILIES, Family
 from taciturn.regression.inference import Fit, fit
-from taciturn.tables import INTERCEPT, MISSING, Bounds, Numeric, offsets_and_scales
+from taciturn.tables import INTERCEPT, MISSING, Bounds, Numeric
 from taciturn.tables.form import day_text
 from taciturn.training import Proposal, Training
 from taciturn.typing import HostArray
@@ -59,7 +58,8 @@ class RegressionTable:
 
     - `references`: The value of each category against which the others are compared.
     - `refused`: Why nothing is estimated; None if it is.
-    - `notes`: What the response of a survival time is taken to be.
+    - `private`: Whether noise was added; without it the table may not leave.
+    - `notes`: With what missing cells are compared, and what an event is.
     """
 
     family: Family
@@ -69,6 +69,7 @@ class RegressionTable:
     references: dict[str, str]
     coefficients: tuple[Coefficient, ...]
     refused: str | None
+    private: bool
     notes: tuple[str, ...] = ()
 
     def to_frame(self) -> pd.DataFrame:
@@ -88,6 +89,7 @@ class RegressionTable:
             "references": self.references,
             "notes": list(self.notes),
             "refused": self.refused,
+            "private": self.private,
             "coefficients": [one._asdict() for one in self.coefficients],
         }
 
@@ -109,7 +111,8 @@ def regression_table(training: Training) -> RegressionTable:
     found = fit(training.plan, method, asked)
     refused = found.refused
     if refused is not None and found.hidden is not None:
-        names = hidden_terms(found.hidden, coefficient_names(method, formula, bounds))
+        to_units, _ = of_coefficients(method, *in_units(formula, bounds, linear=family.linear))
+        names = hidden_terms(to_units @ found.hidden, to_units, method, formula, bounds)
         refused += f"; least is known of {', '.join(names)}"
     return RegressionTable(
         family=family,
@@ -121,6 +124,7 @@ def regression_table(training: Training) -> RegressionTable:
         if refused is not None
         else tuple(_rows(found, method, formula, bounds, family)),
         refused=refused,
+        private=math.isfinite(training.certificate.epsilon),
         notes=notes_of(formula, method, bounds),
     )
 
@@ -169,11 +173,14 @@ def references(formula: Formula) -> dict[str, str]:
     """Return the reference value of every category of a formula."""
     known = {one.name: one for one in formula.inputs.variables}
     return {
-        factor.column: (values[0] if factor.reference is None else factor.reference) or MISSING
+        factor.column: (
+            known[factor.column].reference if factor.reference is None else factor.reference
+        )
+        or MISSING
         for term in formula.terms
         if len(term) == 1
         for factor in term
-        if (values := known[factor.column].values) is not None
+        if known[factor.column].values is not None
     }
 
 
@@ -222,8 +229,8 @@ def coefficient_names(method: Newton, formula: Formula, bounds: Bounds) -> tuple
 
     Of a loss with several margins, those of a margin name the interval of time, or the label.
     """
-    last, loss, layout = len(formula.names) - 1, method.problem.loss, method.asks[0].layout
-    names = [INTERCEPT if place == last else name for place, name in enumerate(formula.names)]
+    last, loss, layout = formula.columns - 1, method.problem.loss, method.asks[0].layout
+    names = [INTERCEPT if place == last else name for place, name in enumerate(formula.effects)]
     if layout is None:
         layout = Layout((), tuple(range(last + 1)), (0,))
     several = loss.outputs is not None
@@ -252,10 +259,21 @@ def output_name(loss: Loss, bounds: Bounds, output: int) -> str:
     return f"above {labels[output]}" if isinstance(loss, CumulativeLogistic) else labels[output]
 
 
-def hidden_terms(hidden: Float[HostArray, "P"], names: Sequence[Name]) -> list[str]:
-    """Return up to four coefficients that are hidden by half or more; at least the most hidden."""
-    order = sorted(range(len(names)), key=lambda place: -hidden[place])[:4]
-    return [names[place].text for place in order if hidden[place] >= 0.5 or place == order[0]]
+def hidden_terms(
+    hidden: Float[HostArray, "P _m"],
+    to_units: Float[HostArray, "P P"],
+    method: Newton,
+    formula: Formula,
+    bounds: Bounds,
+) -> list[str]:
+    """Return up to four coefficients that vary most in hidden directions, at least one.
+
+    `hidden`: these directions, unit vectors of features, in the user's units, as `to_units`.
+    """
+    parts = np.sum(np.square(hidden), axis=1) / np.sum(np.square(to_units), axis=1)
+    names = coefficient_names(method, formula, bounds)
+    order = np.argsort(-parts)[:4]
+    return [names[place].text for place in order if parts[place] >= max(parts) / 2]
 
 
 def of_coefficients(
@@ -287,30 +305,13 @@ def _exp(value: float) -> float:
 def in_units(
     formula: Formula, bounds: Bounds, *, linear: bool
 ) -> tuple[Float[HostArray, "D D"], Float[HostArray, "D"]]:
-    r"""Return the matrix A and the vector a by which weights w become A w + a, in the user's units.
+    """Return the matrix A and the vector a by which weights w become A w + a, in the user's units.
 
-    An entry of a row is (x - c) / h, x in units of its column (on its scale). A feature, a product
-    of entries, is the sum over the subsets S of its places of
-
-    .. math:: \prod_{p \in S} x_p \prod_{p \notin S} (-c_p) \Big/ \prod_p h_p,
-
-    and each of these products is a feature, too, since formulas have all parts of a product. For a
-    numeric target both are times half of its range, and a is its middle in the constant.
+    They are those of `Formula.to_effects`. For a numeric target both are times half of its range,
+    and a is its middle in the constant.
     """
-    zeros, units = offsets_and_scales(bounds)
-    constant = formula.inputs.constant
-    places = [tuple(p for p in one.places if p != constant) for one in formula.products]
-    row_of = {frozenset(found): row for row, found in enumerate(places)}
-    found = np.zeros((len(places), len(places)))
-    for column, factors in enumerate(places):
-        for size in range(len(factors) + 1):
-            for kept in itertools.combinations(factors, size):
-                rest = [-zeros[p] for p in factors if p not in kept]
-                if 0.0 not in rest:
-                    value = math.prod(rest) / math.prod(units[p] for p in factors)
-                    found[row_of[frozenset(kept)], column] += value
-    added = np.zeros(len(places))
+    found, added = formula.to_effects(), np.zeros(formula.columns)
     if isinstance(bounds.target, Numeric) and linear:
         found *= bounds.half_range
-        added[row_of[frozenset()]] = bounds.target.minimum + bounds.target.width / 2
+        added[-1] = bounds.target.minimum + bounds.target.width / 2
     return found, added

@@ -21,9 +21,10 @@ def regression_page(table: RegressionTable, training: Training) -> Page:
     """Return the page of a table, written for readers who know regression and not privacy."""
     private = math.isfinite(training.certificate.epsilon)
     agents = len(training.proposal.counts)
+    done = "estimated from" if table.refused is None else "could not be estimated from"
     about = (
-        f"Coefficients of {table.target} estimated from {table.records:,} records of "
-        f"{'one agent' if agents == 1 else f'{agents} agents'}. "
+        f"The coefficients of {table.formula} {'were ' if table.refused is None else ''}{done} "
+        f"{table.records:,} records of {'one agent' if agents == 1 else f'{agents} agents'}. "
     )
     about += (
         "No number on this page says much about any one of them: noise was added to every answer "
@@ -42,7 +43,7 @@ def regression_page(table: RegressionTable, training: Training) -> Page:
             settings_section(training.proposal, training.plan, training.certificate),
         ),
         unprotected=(*UNPROTECTED, "In full: docs/explanation/threat-model.md."),
-        holds="numbers in coefficients.json",
+        holds=f"numbers in {'' if private else 'not-private-'}coefficients.json",
     )
 
 
