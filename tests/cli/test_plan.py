@@ -120,10 +120,11 @@ def test_a_plan_that_promises_less_than_the_model_0_says_so_and_what_helps(tacit
     assert "Model 0, which uses no record: risk at most 0.693" in out
     (warning,) = [line for line in out.splitlines() if line.startswith("Warning: ")]
     assert "estimated at 6.68, and the model 0" in warning
-    assert "fewer columns, more records or a larger epsilon" in warning
+    assert "fewer columns, more records, the observer sum or a larger epsilon" in warning
     values = json.loads(taciturn_(*command, "--json")[1])
     assert values["worse_than_zero"] is True
     assert values["risk_of_zero"] == pytest.approx(np.log(2))
+    assert values["excess_of_zero"] == pytest.approx(1 / 8)
     assert f"Warning: {values['warnings'][0]}" == warning
     values = json.loads(taciturn_(*WIDE, "--columns", "20", "--rounds", "200", "--json")[1])
     assert (values["worse_than_zero"], values["warnings"]) == (False, [])

@@ -106,6 +106,7 @@ def _values(answer: _Answer) -> dict[str, Any]:
         "rounds": planned.rounds,
         "floor": forecast.floor(facts, budget.epsilon, units=planned.units),
         "risk_of_zero": forecast.risk_of_zero(planned),
+        "excess_of_zero": forecast.excess_of_zero(planned),
         "worse_than_zero": forecast.worse_than_zero(planned, best or forecasts[0]),
         "forecasts": [asdict(one) for one in forecasts],
         "recommended": None if best is None else asdict(best),
