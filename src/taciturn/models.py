@@ -460,8 +460,7 @@ def _scores(model: Model, frame: pd.DataFrame, spare: set[str]) -> Float[HostArr
             f"this model belongs to the bundled data set {model.data}, whose columns are prepared "
             "by its loader; predict works with models of your own tables"
         )
-    known = {bounds.target_name, *bounds.columns, *bounds.ignored}
-    table = frame.drop(columns=list(spare - known))
+    table = frame.drop(columns=list(spare - set(bounds.described)))
     rows: HostArray = encode(table, bounds, with_target=False).features
     # what the coefficients multiply: columns in their units, or features, and a constant 1
     if features is None:

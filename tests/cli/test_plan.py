@@ -120,10 +120,11 @@ def test_a_plan_that_promises_less_than_the_model_0_says_so_and_what_helps(tacit
     assert "Model 0, which uses no record: risk at most 0.693" in out
     (warning,) = [line for line in out.splitlines() if line.startswith("Warning: ")]
     assert "estimated at 6.68, and the model 0" in warning
-    assert "fewer columns, more records or a larger epsilon" in warning
+    assert "fewer columns, more records, the observer sum or a larger epsilon" in warning
     values = json.loads(taciturn_(*command, "--json")[1])
     assert values["worse_than_zero"] is True
     assert values["risk_of_zero"] == pytest.approx(np.log(2))
+    assert values["excess_of_zero"] == pytest.approx(1 / 8)
     assert f"Warning: {values['warnings'][0]}" == warning
     values = json.loads(taciturn_(*WIDE, "--columns", "20", "--rounds", "200", "--json")[1])
     assert (values["worse_than_zero"], values["warnings"]) == (False, [])
@@ -206,3 +207,37 @@ def test_columns_and_loss_are_needed_without_a_bounds_file(taciturn_):
         code, _, err = taciturn_(*PLAN, *given)
         assert code == 2
         assert f"add --{missing}, or --bounds FILE" in err
+
+
+def test_several_epsilons_are_compared_in_one_table_and_as_a_list_in_json(taciturn_):
+    ask = ["plan", "--records", "1629", "--columns", "20", "--loss", "logistic", "--delta", "1e-6"]
+    ask += ["--rounds", "50"]
+    listed = json.loads(taciturn_(*ask, "--epsilon", "3,0.5,3", "--json")[1])
+    assert [one["epsilon"] for one in listed] == [0.5, 3]
+    (alone,) = [json.loads(taciturn_(*ask, "--epsilon", "3", "--json")[1])]
+    assert {**listed[1], "forecasts": 0, "out": None} == {**alone, "forecasts": 0}
+    code, out, err = taciturn_(*ask, "--epsilon", "0.5,3", "--evaluate", "0.2")
+    assert (code, err) == (0, "")
+    head, few, many = [line.split() for line in out.splitlines() if line.split()[:1] in (
+        ["epsilon"], ["0.5"], ["3"])]  # fmt: skip
+    assert head[:6] == ["epsilon", "mu", "method", "rounds", "multiplier", "noise"]
+    assert float(few[4]) > float(many[4])
+    assert "the noise may exceed the signal" in " ".join(few)
+    assert "signal" not in many
+    assert "Where the noise may exceed the signal, what helps: fewer columns" in out
+    assert out.count("error within") == 2
+
+
+@pytest.mark.parametrize(
+    ("more", "fix"),
+    [
+        (["--epsilon", "1,x"], "give numbers, as in 0.5,1,3"),
+        (["--epsilon", "1,-2"], "epsilon"),
+        (["--epsilon", "1,2", "--explain"], "--explain is for one epsilon"),
+        (["--epsilon", "1,2", "--out", "p.json"], "--out is for one epsilon"),
+        (["--epsilon", ",".join(map(str, range(1, 23)))], "give at most 20"),
+    ],
+)
+def test_a_list_of_epsilons_that_cannot_be_compared_is_refused(more, fix, refused):
+    ask = ["--records", "1629", "--columns", "20", "--loss", "logistic", "--delta", "1e-6"]
+    assert fix in refused("plan", *ask, *more)

@@ -233,6 +233,14 @@ def messy(path, rows=120):
     path.write_bytes(("\n".join(lines) + "\n").encode("cp1252"))
 
 
+def with_seen(draft, written, more=""):
+    """Return a draft with its column of dates taken in, as its comments say."""
+    ignore, taken = 'ignore = ["number", "seen", "note"]', 'ignore = ["number", "note"]'
+    draft = draft.replace(ignore, taken).replace('ignore = ["seen"]', "")
+    days = f'min = 2021-03-01\nmax = 2021-03-28\ndate = "{written}"\n'
+    return f"{draft}\n[columns.seen]\n{days}{more}"
+
+
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
     """A folder with a messy table, its bounds and a model of it."""
@@ -242,7 +250,8 @@ def trained(tmp_path_factory):
     with redirect_stdout(printed):
         ask = ["bounds", folder / "ill.csv", "--target", "ill", *FORM, "--encoding", "cp1252"]
         assert main([str(a) for a in ask]) == 0
-        (folder / "ill.toml").write_text(printed.getvalue(), encoding="utf-8")
+        draft = with_seen(printed.getvalue(), "%d.%m.%Y")
+        (folder / "ill.toml").write_text(draft, encoding="utf-8")
         ask = ["train", folder / "ill.csv", "--target", "ill", "--bounds", folder / "ill.toml"]
         assert main([str(a) for a in [*ask, *BUDGET, "--out", folder / "ill"]]) == 0
     return folder
@@ -269,8 +278,8 @@ def test_a_messy_table_is_told_how_to_be_read_from_its_header_alone(taciturn_, r
             strict=True,
         )
     )
-    assert set(made["left_out"]) == {"number", "note"} == set(made["ignore"])
-    assert made["columns"]["seen"]["date"] == "%d.%m.%Y"
+    assert set(made["left_out"]) == {"number", "seen", "note"} == set(made["ignore"])
+    assert 'date = "%d.%m.%Y"' in made["left_out"]["seen"]
     assert made["columns"]["smokes"] == {"values": ["Ja", "NEIN"], "fold_case": True}
     assert "größe" in made["columns"]
 
@@ -319,9 +328,9 @@ def test_missing_cells_go_from_the_draft_to_coefficients_and_predictions(
     table, draft, out = tmp_path / "t.csv", tmp_path / "b.toml", tmp_path / "out"
     table.write_text("\n".join(lines) + "\n")
     code, printed, _ = taciturn_("bounds", table, "--target", "ill")
-    assert (code, printed.count('missing = "indicator"')) == (0, 3)
+    assert (code, printed.count('missing = "indicator"')) == (0, 2)
     assert "# cells are missing: each counts as the middle of the range" in printed
-    draft.write_text(printed)
+    draft.write_text(with_seen(printed, "%Y-%m-%d", 'missing = "indicator"\n'))
     ask = ["train", table, "--target", "ill", "--bounds", draft, *BUDGET]
     assert taciturn_(*ask, "--out", out)[0] == 0
     shown = taciturn_("show", out / "model.json")[1]

@@ -117,6 +117,22 @@ def test_a_label_that_noise_hides_has_no_recall():
     assert "hidden by the noise" in "\n".join(score.lines())
 
 
+def test_a_figure_has_one_interval_and_one_too_wide_to_use_says_so():
+    draw, noise = np.random.default_rng(3), 12.0
+    few = draw.multinomial(325, population(Tally(2), draw=draw)) + noise * draw.standard_normal(20)
+    score = score_of_labels(Tally(2), few, 325, noise**2, SCALE)
+    rows = dict(score.rows())
+    assert rows["AUC"] == f"{score.auc.low:.3f} to {score.auc.high:.3f}, too wide to use"
+    assert "AUC" in rows["too few held-out records for this epsilon"]
+    assert "auc_limits" not in score.to_dict()
+    many = population(Tally(2), draw=draw) * 100_000
+    score = score_of_labels(Tally(2), many, 100_000, noise**2, SCALE)
+    rows = dict(score.rows())
+    auc = score.auc
+    assert rows["AUC"] == f"{auc.estimate:.3f} ({auc.low:.3f} to {auc.high:.3f})"
+    assert not any("too" in text for row in rows.items() for text in row)
+
+
 @pytest.mark.slow
 def test_the_auc_of_the_scores_lies_between_the_limits_of_its_bins_and_the_interval_covers_them():
     draw = np.random.default_rng(0)

@@ -31,6 +31,7 @@ from taciturn.tables import Bounds, Numeric
 from taciturn.training import DataFacts, Request, propose
 from taciturn.training.forecast import (
     batch_variance,
+    excess_of_zero,
     floor,
     forecast,
     gradient_bound,
@@ -216,14 +217,53 @@ def test_the_risk_of_the_model_0_on_a_table_of_numbers_is_that_of_the_farthest_t
     assert risk_of_zero(propose(facts, [100], Request(**ASKED, rounds=10))) == 0.5
 
 
+@pytest.mark.parametrize(
+    ("task", "changes", "most"),
+    [
+        ("binary", {}, 1 / 8),
+        ("binary", {"loss": Named(name="hinge", numbers=(0.5,))}, 0.5),
+        ("multiclass", {}, math.log(3)),
+        ("regression", {}, None),
+    ],
+)
+def test_the_excess_of_the_model_0_is_half_the_curvature_at_margins_of_one(task, changes, most):
+    assert excess_of_zero(proposal(10, task=task, **changes)) == pytest.approx(most)
+
+
+def test_the_model_0_exceeds_the_optimum_by_no_more_than_stated_on_spread_rows():
+    draw = np.random.default_rng(1)
+    rows = draw.choice([-1.0, 1.0], (4000, 5))
+    labels = draw.random(4000) < 1 / (1 + np.exp(-rows @ np.full(5, 5**-0.5)))
+    signs = np.where(labels, 1.0, -1.0)[:, None] * rows
+    w = np.zeros(5)
+    for _ in range(200):
+        w += 2 * (signs / (1 + np.exp(signs @ w))[:, None]).mean(0)
+    gain = math.log(2) - np.logaddexp(0, -signs @ w).mean()
+    assert gain <= 1 / 8 * np.mean((rows @ w) ** 2)
+    assert 0.05 < gain < 1 / 8
+
+
+@pytest.mark.parametrize(("columns", "count", "expected"), [(86, 1629, 1), (10, 16_290, 0)])
+def test_many_columns_for_few_records_are_warned_of_before_anything_is_spent(
+    columns, count, expected, capsys
+):
+    command = f"plan --records {count} --columns {columns} --loss logistic --epsilon 1 --json"
+    assert main([*command.split(), "--delta", "1e-6", "--rounds", "200"]) == 0
+    warnings = json.loads(capsys.readouterr().out)["warnings"]
+    found = [text for text in warnings if "the noise is expected to exceed" in text]
+    assert len(found) == expected
+    assert all("fewer columns, more records or a larger epsilon" in text for text in found)
+
+
 def test_a_rule_above_the_risk_of_the_model_0_is_warned_of_and_one_below_is_not():
     asked = proposal(200)
-    near = dataclasses.replace(predicted(200), rule=math.log(2), least=math.log(2), estimate=True)
+    most = excess_of_zero(asked)
+    near = dataclasses.replace(predicted(200), rule=most, least=most, estimate=True)
     assert risk_warning(asked, near) == ()
     assert worse_than_zero(asked, near) is False
-    above = dataclasses.replace(near, rule=math.log(2) + 1e-6, least=math.log(2) + 1e-6)
+    above = dataclasses.replace(near, rule=most + 1e-6, least=most + 1e-6)
     (warning,) = risk_warning(asked, above)
-    assert "fewer columns, more records or a larger epsilon" in warning
+    assert "fewer columns, more records, the observer sum or a larger epsilon" in warning
     (warning,) = risk_warning(asked, dataclasses.replace(above, least=0.1))
     assert "more rounds help" in warning
     assert risk_warning(asked, dataclasses.replace(above, estimate=False)) == ()

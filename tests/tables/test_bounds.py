@@ -1,5 +1,6 @@
 """Bounds files: what they say of spellings and codings, what they refuse, what is written."""
 
+import tomllib
 from pathlib import Path
 
 import pandas as pd
@@ -15,9 +16,12 @@ from taciturn.tables import (
     Categories,
     Numeric,
     bounds_text,
+    draft_from,
     encode,
     read_bounds,
 )
+from taciturn.tables.bounds import bounds_from_dict, bounds_to_dict
+from taciturn.tables.encode import check_columns
 
 TOWNS = {'"home town"': 'values = ["Aa", "B", 7]'}
 
@@ -262,3 +266,25 @@ def test_a_spelling_or_coding_that_cannot_be_is_one_clear_error(tmp_path, file, 
     with pytest.raises(InputError, match=words) as caught:
         read_bounds(tmp_path / "b.toml")
     assert "\n" not in str(caught.value)
+
+
+def test_patterns_name_columns_to_leave_out_and_a_described_one_is_never_left_out():
+    file = bounds_of_ill(age="min = 0\nmax = 99", date_1="min = 0\nmax = 9")
+    values = tomllib.loads(f'ignore = ["note", "date_*", "x?"]\n{file}')
+    bounds = bounds_from_dict(values)
+    assert bounds_from_dict(bounds_to_dict(bounds)) == bounds
+    known = ["age", "date_1", "ill", "note", "date_of_birth", "x1"]
+    check_columns(known, bounds, with_target=True)
+    with pytest.raises(InputError) as caught:
+        check_columns([*known, "x12", "Date_2", "my_date_"], bounds, with_target=True)
+    assert "the columns 'Date_2', 'my_date_', 'x12'; describe each" in str(caught.value)
+    frame = pd.DataFrame([["1", "2", "3", "yes"]], columns=["age", "date_1", "date_2", "ill"])
+    assert encode(frame, bounds, with_target=True).features[0, 1] == 2 * 2 / 9 - 1
+
+
+def test_a_draft_leaves_out_the_columns_that_match_a_pattern():
+    frame = pd.DataFrame({"a": ["1.5", "2"], "d_1": ["1", "2"], "d_2": ["3", "1"], "y": ["n", "y"]})
+    draft = draft_from(frame.astype(object), "y", ignored=("d_*",))
+    assert (list(draft.bounds.columns), draft.bounds.ignored) == (["a"], ("d_*",))
+    with pytest.raises(InputError, match=r"no column 'e_\*'"):
+        draft_from(frame.astype(object), "y", ignored=("e_*",))

@@ -9,9 +9,19 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 from taciturn.errors import InputError
-from taciturn.tables import Bounds, Categories, Form, Numeric, Source, encode, read_files
+from taciturn.tables import (
+    Bounds,
+    Categories,
+    Form,
+    Numeric,
+    Source,
+    encode,
+    load_table,
+    read_files,
+)
 from taciturn.tables.form import read_number, read_numbers
 from taciturn.tables.pieces import _as_numbers
 
@@ -127,3 +137,71 @@ def test_blanks_around_a_number_do_not_send_a_piece_the_slow_way():
         if blank.isspace():
             np.testing.assert_array_equal(_as_numbers(pa.array([blank + "1" + blank, "7"])), [1, 7])
     assert _as_numbers(pa.array(["1 2", "7"])) is None
+
+
+def places(cells, values, form=None, **how):
+    return np.argmax(encoded(cells, Categories(values, **how), form=form)[:, :-1], axis=1).tolist()
+
+
+def test_a_whole_number_is_the_same_label_however_it_is_written():
+    cells = ["0", "0.0", "0.", " 0.00 ", "-0.0", 0, 0.0, False, "False", "1", 1.0, True, "TRUE"]
+    assert places(cells, ("0", "1")) == [0] * 9 + [1] * 4
+    assert places(["10", "-3.0", 7.0, "7."], ("-3", "7.0", "10.")) == [2, 0, 1, 1]
+    assert places(["3", "-9.0", ""], ("", "3"), missing=("-9",)) == [1, 0, 0]
+
+
+def test_a_label_is_read_in_the_form_of_the_file():
+    form = Form(delimiter=";", decimal=",", thousands=".")
+    assert places(["1,0", "1.000", "1000", "1"], ("1", "1000"), form) == [0, 1, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("cell", "values"),
+    [
+        ("0.5", ("0", "1")),
+        ("01", ("0", "1")),  # a code such as 007 is no number
+        ("1e0", ("0", "1")),
+        ("\u0661", ("0", "1")),
+        ("1.0", ("1", "x")),  # with other labels, texts
+        ("1.0", ("1", "02")),
+        (True, ("1", "2")),  # coded otherwise, perhaps
+        ("true", ("", "2")),
+    ],
+)
+def test_another_text_is_another_label(cell, values):
+    with pytest.raises(InputError, match="row 1 is empty or not one of"):
+        places([cell], values)
+
+
+def test_two_labels_that_are_one_number_are_refused():
+    with pytest.raises(InputError, match=r"'0' is listed twice, as 0 and 0\.0 are one number"):
+        Categories(("0", "0.0"))
+    with pytest.raises(InputError, match="one of values and of missing"):
+        Categories(("0", "9"), missing=("9.0",))
+    assert Categories(("0", "0.0", "x")).values == ("0", "0.0", "x")
+
+
+STORED = {
+    "whole": pa.array([0, 1, 1], pa.int64()),
+    "floats": pa.array([0.0, 1.0, 1.0], pa.float64()),
+    "halves": pa.array([0.0, 1.0, 1.0], pa.float32()),
+    "truths": pa.array([False, True, True]),
+    "texts": pa.array(["0", "1.0", "1."]),
+}
+
+
+@pytest.mark.parametrize("stored", STORED.values(), ids=STORED)
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_labels_stored_as_numbers_or_truths_are_those_of_the_bounds(stored, kind, tmp_path):
+    (tmp_path / "b.toml").write_text(
+        'source = "public"\n[target]\nname = "ill"\nvalues = [0, 1]\n'
+        '[columns]\na = { values = ["1", "0"] }\n'
+    )
+    table, path = pa.table({"ill": stored, "a": stored}), tmp_path / f"t.{kind}"
+    if kind == "csv":
+        table.to_pandas().to_csv(path, index=False)
+    else:
+        parquet.write_table(table, path)
+    read = load_table(Source(path=path, target="ill", bounds=tmp_path / "b.toml"))
+    assert read.targets.tolist() == [-1, 1, 1]
+    assert read.features[:, 0].tolist() == [0, 1, 1]

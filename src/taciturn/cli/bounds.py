@@ -23,7 +23,7 @@ _WARNING = (
 _OPTIONS: dict[str, tuple[Any, ...]] = {
     "agent_column": (str, "The column that names the agent of each row."),
     "person_column": (str, "The column that names the person of each row."),
-    "ignore": (list[str], "A column to leave out; may be repeated."),
+    "ignore": (list[str], "A column or a pattern such as 'date_*' to leave out; may be repeated."),
     **FORM_OPTIONS,
 }
 

@@ -33,8 +33,8 @@ def open_streams() -> None:
             setattr(sys, name, stream)
 
 
-def emit(values: dict[str, Any]) -> None:
-    """Print one strictly valid JSON object."""
+def emit(values: dict[str, Any] | list[dict[str, Any]]) -> None:
+    """Print one strictly valid JSON object, or a list of such."""
     typer.echo(json.dumps(values, allow_nan=False))
 
 

@@ -14,7 +14,7 @@ from taciturn.algorithms import METHODS, Method
 from taciturn.cli import console
 from taciturn.cli.console import Force, Json, Option, path_option
 from taciturn.cli.options import all_options, method_options, run_options
-from taciturn.cli.records import counts_of, data_facts, whole_numbers
+from taciturn.cli.records import counts_of, data_facts, numbers, whole_numbers
 from taciturn.engine.planning import Plan
 from taciturn.errors import InputError
 from taciturn.features import COLUMNS
@@ -26,6 +26,7 @@ from taciturn.training import Proposal, Width, expected_width, forecast, warning
 _MOST_PLANS = 20
 _BUDGET = ("epsilon", "delta", "observer", "relation", "unit")
 _COMPARED = (10, 50, 200, 1000)
+_USELESS = "the noise may exceed the signal"
 _FACTS: dict[str, Option] = {
     "records": Option(int, "Number of records of all agents."),
     "persons": Option(int, "Number of persons, in place of --records; with --rows-per-person."),
@@ -38,6 +39,7 @@ _FACTS: dict[str, Option] = {
     "record_norm": Option(float, "Public bound on a record's norm. [default: 1]"),
 }
 _OPTIONS = {name: one for name, one in all_options().items() if name != "rounds"}
+_OPTIONS["epsilon"] = Option(str, "Total epsilon, or several to compare, as 0.5,1,3.")
 
 
 @console.takes({**_FACTS, **_OPTIONS})
@@ -61,13 +63,21 @@ def plan(
     """Predict noise and accuracy from public facts; no record is read."""
     stated = {name: given.pop(name) for name in _FACTS} | {"data": data}
     console.check_free(out, force=force)
-    numbers = _numbers(rounds)
-    if out is not None and numbers is not None and len(numbers) > 1:
+    compared = _rounds_given(rounds)
+    if out is not None and compared is not None and len(compared) > 1:
         raise InputError(
-            f"--out writes a proposal of one number of rounds, and --rounds has {len(numbers)}; "
+            f"--out writes a proposal of one number of rounds, and --rounds has {len(compared)}; "
             "give the one that taciturn train shall run"
         )
-    answer = console.interruptible(lambda: _answer(stated, given, numbers))
+    epsilons = tuple(sorted(set(numbers("epsilon", given["epsilon"])))) or (None,)
+    if len(epsilons) > 1:
+        also = console.first_given({"out": out, "explain": explain or None})
+        if also:
+            raise InputError(f"{also} is for one epsilon, and --epsilon has {len(epsilons)}")
+        _by_epsilon(stated, given, epsilons, compared, json=json)
+        return
+    options = {**given, "epsilon": epsilons[0]}
+    answer = console.interruptible(lambda: _answer(stated, options, compared))
     values = _values(answer)
     if out is not None:
         write_text(answer.proposal.to_json() + "\n", out)
@@ -75,6 +85,57 @@ def plan(
         console.emit(strict({**values, "out": None if out is None else str(out)}))
     else:
         typer.echo(_sentences(answer, values, out, explain=explain))
+
+
+def _by_epsilon(
+    stated: dict[str, Any],
+    given: dict[str, Any],
+    epsilons: Sequence[float | None],
+    rounds: tuple[int, ...] | None,
+    *,
+    json: bool,
+) -> None:
+    """Print what depends on epsilon, a line for each; or with `json` a list of the predictions."""
+    if len(epsilons) > _MOST_PLANS:
+        raise InputError(f"--epsilon has {len(epsilons)} numbers; give at most {_MOST_PLANS}")
+
+    def answers() -> list[_Answer]:
+        options = ({**given, "epsilon": epsilon} for epsilon in epsilons)
+        return [_answer(stated, one, rounds, brief=True) for one in options]
+
+    found = console.interruptible(answers)
+    values = [_values(answer) for answer in found]
+    if json:
+        console.emit([strict(each) for each in values])
+        return
+    typer.echo("\n".join(_epsilon_lines(found, values)))
+
+
+def _epsilon_lines(found: Sequence[_Answer], values: Sequence[dict[str, Any]]) -> list[str]:
+    rows = [("epsilon", "mu", "method", "rounds", "multiplier", "noise", "excess risk", "")]
+    warned: dict[str, list[str]] = {}
+    for answer, each in zip(found, values, strict=True):
+        one, epsilon = answer.best or answer.forecasts[0], f"{each['epsilon']:g}"
+        mu, multiplier, noise, rule = map(_number, (one.mu, one.multiplier, one.noise, one.rule))
+        wide = [] if answer.width is None else [f"error within {answer.width.most:.2%}"]
+        marks = [*wide, *([_USELESS] if each["worse_than_zero"] else [])]
+        run = (one.algorithm, str(one.rounds))
+        rows.append((epsilon, mu, *run, multiplier, noise, rule, "; ".join(marks)))
+        risk = forecast.risk_warning(answer.proposal, one)
+        for warning in (text for text in each["warnings"] if text not in risk):
+            warned.setdefault(warning, []).append(epsilon)
+    helps = "fewer columns, more records or, of several agents, the observer sum"
+    return [
+        _subject(found[0].proposal),
+        "         No record was read and no budget was spent.",
+        "",
+        console.table(rows),
+        "",
+        "multiplier: noise scale / sensitivity of one answer; excess risk: estimated",
+        "noise: standard deviation of the mean answer, per coordinate and round",
+        *([f"Where {_USELESS}, what helps: {helps}"] if _USELESS in rows[1][-1] else []),
+        *(f"Warning (epsilon {', '.join(at)}): {text}" for text, at in warned.items()),
+    ]
 
 
 class _Answer(NamedTuple):
@@ -106,6 +167,7 @@ def _values(answer: _Answer) -> dict[str, Any]:
         "rounds": planned.rounds,
         "floor": forecast.floor(facts, budget.epsilon, units=planned.units),
         "risk_of_zero": forecast.risk_of_zero(planned),
+        "excess_of_zero": forecast.excess_of_zero(planned),
         "worse_than_zero": forecast.worse_than_zero(planned, best or forecasts[0]),
         "forecasts": [asdict(one) for one in forecasts],
         "recommended": None if best is None else asdict(best),
@@ -120,13 +182,18 @@ def _values(answer: _Answer) -> dict[str, Any]:
 
 
 def _answer(
-    stated: dict[str, Any], options: dict[str, Any], rounds: tuple[int, ...] | None
+    stated: dict[str, Any],
+    options: dict[str, Any],
+    rounds: tuple[int, ...] | None,
+    *,
+    brief: bool = False,
 ) -> _Answer:
-    single = rounds[0] if rounds is not None and len(rounds) == 1 else None
+    """Return the predictions; if `brief` those of one method, by default in its usual rounds."""
+    only = rounds[0] if rounds is not None and len(rounds) == 1 else None
     of_default = options
     if options["algorithm"] is None:  # options of methods that are only compared with the default
         of_default = {**options, **dict.fromkeys(method_options())}
-    run = run_options({**of_default, "rounds": single})
+    run = run_options({**of_default, "rounds": only})
     request = run.request
     checks.positive("epsilon", request.epsilon)
     data = data_facts(stated, request.loss)
@@ -135,7 +202,8 @@ def _answer(
     structure = run.structure.of_columns(request.facts_with_features(data).names)
     dealt = stated["counts"] is None and len(counts) > 1  # --counts says what each agent has
     planned = training.propose(data, counts, request, structure, dealt=dealt)
-    names = [planned.method.name] if request.centre else _names(planned, options)
+    single = request.centre or brief
+    names = [planned.method.name] if single else _names(planned, options)
     forecasts, features = [], planned.data.features or COLUMNS
     for name in names:
         method = request.methods[name]
@@ -146,7 +214,8 @@ def _answer(
         alone = replace(request, algorithm=name, features=features, options=kept)
         alone = replace(alone, regulariser=none, constraint=none)
         usual = training.propose(data, counts, replace(alone, rounds=None), needed, dealt=dealt)
-        for count in _rounds(method, usual.rounds, rounds):
+        least = (usual.rounds,) if brief and rounds is None else rounds
+        for count in _rounds(method, usual.rounds, least):
             now = replace(alone, rounds=count)
             compared = training.propose(data, counts, now, needed, dealt=dealt)
             forecasts.append(forecast.forecast(compared, request.methods))
@@ -181,20 +250,29 @@ def _names(planned: Proposal, options: dict[str, Any]) -> tuple[str, ...]:
     )
 
 
-def _numbers(text: str | None) -> tuple[int, ...] | None:
+def _rounds_given(text: str | None) -> tuple[int, ...] | None:
     if text is None:
         return None
-    numbers = whole_numbers("rounds", text)
-    if len(numbers) > _MOST_PLANS:
-        raise InputError(f"--rounds has {len(numbers)} numbers; give at most {_MOST_PLANS}")
-    return tuple(sorted(set(numbers)))
+    given = whole_numbers("rounds", text)
+    if len(given) > _MOST_PLANS:
+        raise InputError(f"--rounds has {len(given)} numbers; give at most {_MOST_PLANS}")
+    return tuple(sorted(set(given)))
+
+
+def _subject(planned: Proposal) -> str:
+    """Return what is planned for, as the first line."""
+    facts = planned.facts
+    agents = "1 agent" if facts.agents == 1 else f"{facts.agents} agents"
+    return (
+        f"Plan     {planned.data.name}: {planned.units_text}, {agents}, {facts.dimension} "
+        f"coefficients, loss {planned.clipped_loss}"
+    )
 
 
 def _sentences(answer: _Answer, values: dict[str, Any], out: Path | None, *, explain: bool) -> str:
-    planned, facts, budget = answer.proposal, answer.proposal.facts, answer.proposal.budget
+    planned, budget = answer.proposal, answer.proposal.budget
     mu = next((one.mu for one in answer.forecasts if one.mu is not None), None)
     total = "" if mu is None else f" (mu {mu:.4f})"
-    agents = "1 agent" if facts.agents == 1 else f"{facts.agents} agents"
     further = {
         "Weights": planned.weights_text,
         "Features": planned.data.features,
@@ -202,8 +280,7 @@ def _sentences(answer: _Answer, values: dict[str, Any], out: Path | None, *, exp
         **{name.capitalize(): what for name, what in training.network_rows(planned, answer.plan)},
     }
     lines = [
-        f"Plan     {planned.data.name}: {planned.units_text}, {agents}, {facts.dimension} "
-        f"coefficients, loss {planned.clipped_loss}",
+        _subject(planned),
         f"Privacy  epsilon {budget.epsilon:g}, delta {budget.delta:g}{total}; relation "
         f"{budget.relation}, unit {budget.unit}, observer {budget.observer}",
         "         No record was read and no budget was spent.",

@@ -194,3 +194,11 @@ def whole_numbers(option: str, text: str) -> tuple[int, ...]:
     if not all(part.isdecimal() and part.isascii() and len(part) < 20 for part in parts):
         raise InputError(f"--{option} is {text!r}; give whole numbers with commas, as in 10,50,200")
     return tuple(checks.at_least(option, int(part), 1) for part in parts)
+
+
+def numbers(option: str, text: str | None) -> tuple[float, ...]:
+    """Return the numbers in a text such as 0.5,1,3; none without a text."""
+    try:
+        return () if text is None else tuple(float(part) for part in text.split(","))
+    except ValueError:
+        raise InputError(f"--{option} is {text!r}; give numbers, as in 0.5,1,3") from None

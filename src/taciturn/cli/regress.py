@@ -15,7 +15,7 @@ from taciturn.cli.accounts import ACCOUNT_OPTIONS, account_given, confirmed, fai
 from taciturn.cli.console import OUTPUT, Force, Json, Option, Quiet, path_option
 from taciturn.cli.options import all_options, run_options
 from taciturn.cli.outcome import Keeper, Output, warned
-from taciturn.cli.records import counted_records
+from taciturn.cli.records import counted_records, numbers
 from taciturn.errors import InputError
 from taciturn.regression import RegressionRequest, RegressionTable, regression_table
 from taciturn.report import charged_line, check_out, regression_page, write_folder
@@ -90,9 +90,9 @@ def regress(  # noqa: PLR0913 - one parameter per option
     **given: Any,
 ) -> None:
     """Estimate a regression, with standard errors, within a total privacy budget."""
-    wanted = RegressionRequest(formula, family, _numbers("cuts", cuts), largest_hazard, robust)
+    wanted = RegressionRequest(formula, family, numbers("cuts", cuts), largest_hazard, robust)
     if expect is not None:
-        _expect(data, wanted, given, _numbers("expect", expect), mean, json=json)
+        _expect(data, wanted, given, numbers("expect", expect), mean, json=json)
         return
     if without_privacy:
         given["epsilon"] = _no_budget(given)
@@ -187,13 +187,6 @@ def _expect(
         console.emit({"expected": [{**asdict(one), "blind": one.blind} for one in found]})
     else:
         typer.echo("\n".join(regression.expected_lines(found, records)))
-
-
-def _numbers(option: str, text: str | None) -> tuple[float, ...]:
-    try:
-        return () if text is None else tuple(float(part) for part in text.split(","))
-    except ValueError:
-        raise InputError(f"--{option} is {text!r}; give numbers, as in 1,2,5") from None
 
 
 def _write(table: RegressionTable, trained: Training, keeper: Keeper) -> Path | None:

@@ -7,6 +7,7 @@ import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -45,6 +46,11 @@ _PROPOSED = (
     "# the logarithm of an amount. Remove the # where they suit.\n#"
 )
 
+_LEFT_OUT = (
+    "# Left out, and why. To learn from one, take it out of ignore and describe it as\n"
+    "# [columns.NAME], with min and max, or with values:"
+)
+
 
 @dataclass(frozen=True)
 class Bounds:
@@ -55,6 +61,7 @@ class Bounds:
     - `target`: A range (regression) or at least two labels (classification), without scale, bins,
       centre or weight.
     - `columns`: The columns to predict from, in the order of the model's coefficients.
+    - `ignored`: Names of other columns of the table, and patterns such as `date_*` (`is_ignored`).
     - `interval`: The image of a numeric column's range: "symmetric", [-1, 1], or "unit", [0, 1],
       suited to counts that are mostly 0. A numeric target is always mapped to [-1, 1].
     - `leave_out`: Whether rows without a target are left out of every answer, not refused. They
@@ -111,6 +118,17 @@ class Bounds:
     def half_range(self) -> float:
         """Half the width of a numeric target's range, in its units; 1 for labels."""
         return self.target.width / 2 if isinstance(self.target, Numeric) else 1.0
+
+
+def is_ignored(name: str, ignored: Sequence[str]) -> bool:
+    """Whether a column is one of `ignored`, or matches one as a pattern with *, ? and [...].
+
+    Examples
+    --------
+    >>> [is_ignored(name, ("note", "date_*")) for name in ("note", "date_of_birth", "Date_1")]
+    [True, True, False]
+    """
+    return name in ignored or any(fnmatchcase(name, pattern) for pattern in ignored)
 
 
 def read_bounds(path: Path) -> Bounds:
@@ -207,7 +225,7 @@ def bounds_text(bounds: Bounds, notes: Notes | None = None) -> str:
     if bounds.interval != "symmetric":
         lines.append(f"interval = {_toml(bounds.interval)}")
     if notes.left_out:
-        lines += ["", "# Left out, and why:"]
+        lines += ["", _LEFT_OUT]
         lines += [f"#   {_toml(name)}: {why}" for name, why in notes.left_out.items()]
     if bounds.ignored:
         lines.append(f"ignore = {_toml(values['ignore'])}")

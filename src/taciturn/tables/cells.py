@@ -76,18 +76,22 @@ def numbers(
     )
 
 
-def spelled(cells: pd.Series, fact: Categories) -> list[str]:
-    """Return cells as normalised texts (`Categories.compared`), missing ones as empty texts."""
+def spelled(cells: pd.Series, fact: Categories, form: Form = _USUAL) -> list[str]:
+    """Return cells as normalised texts (`Categories.compared`), missing ones as empty texts.
+
+    Where the values are whole numbers, a number in the form is compared as Python writes it.
+    """
     objects = cells.to_numpy(object).tolist()
     if set(map(type, objects)) <= {str}:
         texts = list(map(str.strip, objects))
     else:
         pairs = zip(objects, cells.isna().tolist(), strict=True)
         texts = ["" if hole else str(cell).strip() for cell, hole in pairs]
-    if not (fact.fold_case or fact.strip or fact.missing):
+    if not (fact.fold_case or fact.strip or fact.missing or fact.whole):
         return texts
     missing = {fact.compared(spelling) for spelling in fact.missing}
-    compared = {text: fact.compared(text) for text in set(texts)}
+    read = form.reader() if fact.whole and not form.plain else str
+    compared = {text: fact.compared(read(text) or text) for text in set(texts)}
     meant = {text: "" if same in missing else same for text, same in compared.items()}
     return list(map(meant.__getitem__, texts))
 
@@ -102,7 +106,7 @@ def empty(
     -9.0 as soon as another cell is empty.
     """
     if isinstance(fact, Categories) and fact.missing:
-        return np.array([text == "" for text in spelled(cells, fact)], np.bool_)
+        return np.array([text == "" for text in spelled(cells, fact, form)], np.bool_)
     found: HostArray = cells.isna().to_numpy(np.bool_, copy=True)
     if cells.dtype.kind not in "iuf":
         objects = cells.to_numpy(object)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import pairwise
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, get_args
@@ -57,6 +58,9 @@ _TEXT_KEYS = frozenset({"values", "fold_case", "strip", "missing", "centre", "we
 _ROUNDING, _WEIGHT = 1e-9, "weight must be a number"
 # zero-width characters that Python does not count as white space
 _INVISIBLE = str.maketrans("", "", "\u200b\u200c\u200d\u2060\ufeff\u00ad")
+# without leading zeros, which belong to codes such as 007
+_WHOLE = re.compile(r"(-?)(0|[1-9]\d*)(?:\.0*)?", re.ASCII)
+_TRUTH = {"false": "0", "true": "1"}
 
 
 @dataclass(frozen=True)
@@ -256,7 +260,8 @@ class Categories:
     """One of `values`, compared as text and distinct.
 
     - `values`: All possible texts. The empty text, if listed, is a separate category, a missing
-      cell.
+      cell. If all others are whole numbers, then 0, 0.0 and 0. are one value (`whole_text`), and if
+      all are 0 or 1, so are false and 0, and true and 1, in any case.
     - `fold_case`: Whether the comparison ignores case.
     - `strip`: Whether the comparison ignores invisible characters and repeated white space. Leading
       and trailing white space is always ignored.
@@ -280,9 +285,11 @@ class Categories:
         if twice:
             flags = [name for name in ("fold_case", "strip") if getattr(self, name)]
             how = f", with {' and '.join(flags)}" if flags else ""
+            how += ", as 0 and 0.0 are one number" if self.whole else ""
             raise InputError(f"the value {min(twice)!r} is listed twice{how}; list each value once")
         _check(self.missing, self.weight)
-        both = {self.compared(v) for v in self.values} & {self.compared(m) for m in self.missing}
+        both = set(map(self.compared, self.missing))
+        both &= set(map(self.compared, self.values if both else ()))
         if both:
             raise InputError(f"{min(both)!r} is one of values and of missing; take it out of one")
         shares = self.shares
@@ -346,14 +353,44 @@ class Categories:
             return (1 / len(self.values),) * len(self.values)
         return self.centre
 
+    @cached_property
+    def whole(self) -> bool:
+        """Whether all values that are not empty are whole numbers."""
+        stated = [value for value in self.values if value]
+        return bool(stated) and all(map(_WHOLE.fullmatch, stated))
+
+    @cached_property
+    def _truth(self) -> Mapping[str, str]:
+        few = self.whole and len(self.values) <= 3
+        numbers = {whole_text(value) for value in self.values if value} if few else {"2"}
+        return _TRUTH if numbers <= {"0", "1"} else {}
+
     def compared(self, text: str) -> str:
-        """Return the normalised text for comparison."""
+        """Return the normalised text for comparison, a function of this text and the values."""
         if self.strip:
             text = " ".join(text.translate(_INVISIBLE).split())
+        if self.whole:
+            text = self._truth.get(text.casefold(), text)
+            # digits alone are in the short form already
+            text = text if text.isdecimal() else whole_text(text) or text
         return text.casefold() if self.fold_case else text
 
 
 Column: TypeAlias = Numeric | Categories
+
+
+def whole_text(text: str) -> str | None:
+    """Return a whole number without its point; None for other text and for leading zeros.
+
+    Examples
+    --------
+    >>> [whole_text(text) for text in ("7", "7.0", "7.", "-0.0", "007", "7.5", "7e0")]
+    ['7', '7', '7', '0', None, None, None]
+    """
+    found = _WHOLE.fullmatch(text)
+    if found is None:
+        return None
+    return found[2] if found[2] == "0" else found[1] + found[2]
 
 
 def column_from_dict(name: str, values: Any) -> Column:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
@@ -13,9 +14,9 @@ import pandas as pd
 from jaxtyping import Bool, Float
 
 from taciturn.errors import InputError, reraise_clean
-from taciturn.tables.bounds import Bounds, Notes
+from taciturn.tables.bounds import Bounds, Notes, is_ignored
 from taciturn.tables.cells import check_filled, empty, numbers
-from taciturn.tables.columns import USUAL_MISSING, Categories, Column, Numeric
+from taciturn.tables.columns import USUAL_MISSING, Categories, Column, Numeric, whole_text
 from taciturn.tables.form import DECIMALS, THOUSANDS, USUAL_DATES, Form, days
 from taciturn.tables.read import HEADER_FIRST
 from taciturn.typing import HostArray
@@ -24,9 +25,25 @@ MOST_VALUES = 100  # in a list
 MOST_LABELS = 20  # of a target of numbers
 FEW_ROWS = 10  # with fewer rows, distinct values do not indicate an id
 FEW_NUMBERS = 20  # up to so many different numbers no bins are proposed
+FEW_CODES = range(3, 11)  # so many different whole numbers are taken as codes
+SURE_ROWS = 50  # with so many rows, whole numbers that all differ are no measurements
 PROPOSED_BINS = 10
 _FEW_SPELLINGS, _FEW_TEXTS = 3, 0.2  # of missing cells, among numbers
 _USUAL = Form()
+# words in names of columns, in lower case between underscores
+_STEMS = "patient|pat|subject|subj|usubj|person|record|study|case|participant|member|user|row"
+_IDENTIFIER = re.compile(
+    rf"(?:^|_)(?:id|ids|uid|uuid|guid|mrn|ssn|unnamed_0|(?:{_STEMS}|encounter|visit|stay|hadm)_?id"
+    rf"|(?:{_STEMS}|chart)_?(?:no|nr|num|number))(?:_|$)"
+)
+_DATE = re.compile(
+    r"(?:^|_)(?:date|dates|dob|dod|datetime|timestamp|birthday|dt|dtc|dtm"
+    r"|(?:birth|death|visit|admission|discharge|diagnosis|start|end|event)date)(?:_|$)"
+)
+_CODE = re.compile(
+    r"(?:^|_)(?:code|codes|cd|zip|zipcode|postcode|postal|plz|icd\w*|cpt|drg|atc|loinc|snomed|naics"
+    r"|fips)(?:_|$)"
+)
 
 # changes of a form, as pairs of name and value
 Changes: TypeAlias = tuple[tuple[str, str], ...]
@@ -57,12 +74,14 @@ def draft_from(
     every certificate that rests on it conditional.
     """
     for name in (target, *ignored):
-        if name not in frame.columns:
+        if not any(is_ignored(column, (name,)) for column in frame.columns):
             raise InputError(
                 f"the table has no column {name!r} among its {len(frame.columns)}; {HEADER_FIRST}"
             )
-    names = [target, *(name for name in frame.columns if name not in (target, *ignored))]
+    rest = (name for name in frame.columns if name != target and not is_ignored(name, ignored))
+    names = [target, *rest]
     profiles = _name_shared_form({name: _profile(frame[name], name, form) for name in names})
+    profiles |= {name: _judged(profiles[name], name) for name in names if name != target}
     left_out = {name: profile.left_out for name, profile in profiles.items() if profile.left_out}
     used = [name for name in names if name not in left_out or name == target]
     check_filled({target: profiles[target].holes}, ": a record without a target cannot be used")
@@ -125,6 +144,24 @@ class _Profile:
         return whole and len(self.texts) >= FEW_ROWS and bool(self.texts.is_unique)
 
     @property
+    def surely_id(self) -> bool:
+        """Whether the values are those of an id: texts, many, or in a row as 1, 2, 3."""
+        if not self.like_id:
+            return False
+        if self.numbers is None or len(self.texts) >= SURE_ROWS:
+            return True
+        return float(np.ptp(self.numbers)) == len(self.numbers) - 1
+
+    @property
+    def ordered_texts(self) -> tuple[str, ...]:
+        """The different texts of a column of numbers in increasing order, 1.0 as 1."""
+        assert self.numbers is not None
+        whole = [text for text in map(whole_text, self.texts) if text is not None]
+        texts = whole if len(whole) == len(self.texts) else self.texts
+        size = dict(zip(texts, self.numbers.tolist(), strict=True))
+        return tuple(sorted(size, key=size.__getitem__))
+
+    @property
     def many_numbers(self) -> bool:
         """Whether there are more than a few different numbers, and no dates."""
         return self.numbers is not None and self.date is None and self.texts.nunique() > FEW_NUMBERS
@@ -156,6 +193,41 @@ def _profile(cells: pd.Series, name: str, form: Form) -> _Profile:
         values = numbers(dated, name, form, dates[0])
         return _Profile(dated, _with_missing(holes, usual), values, dates[0], remarks=remarks)
     return _text_profile(texts, holes, bad & ~usual, form)
+
+
+def _judged(profile: _Profile, name: str) -> _Profile:
+    """Return the profile of a column to predict from: ids and dates left out, codes listed."""
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|[\W_]+", "_", name).lower()
+    infinite = profile.numbers is not None and np.isinf(profile.numbers).any()
+    if profile.left_out or infinite:  # which is refused
+        return profile
+    if _IDENTIFIER.search(words):
+        return replace(profile, left_out="its name is that of an identifier")
+    if profile.date is not None:
+        why = "it has dates, which identify persons and seldom predict as numbers of days"
+        how = f'to learn from them, give min, max and date = "{profile.date}"'
+        return replace(profile, left_out="; ".join((why, how, *profile.remarks[1:])))
+    if _DATE.search(words):
+        return replace(profile, left_out="its name is that of a date")
+    if profile.surely_id:
+        return replace(profile, left_out="all its values are different, as in an id")
+    return profile if profile.numbers is None else _coded(profile, named=bool(_CODE.search(words)))
+
+
+def _coded(profile: _Profile, *, named: bool) -> _Profile:
+    """Return a column of numbers with a list of values if they are codes; `named` as such."""
+    assert profile.numbers is not None
+    values = profile.ordered_texts
+    few = len(values) in FEW_CODES and len(profile.texts) >= FEW_ROWS * len(values)
+    if not named and not (few and not np.any(profile.numbers % 1)):
+        return profile
+    if len(values) > MOST_VALUES:
+        why = f"its name is that of a code, of which it has {len(values):,}"
+        return replace(profile, left_out=f"{why}; group them into at most {MOST_VALUES} values")
+    missing = (*USUAL_MISSING, *profile.spellings) if profile.holes.any() else ()
+    listed = Categories(values, fold_case=bool(missing), missing=missing)
+    remark = "numbers taken as codes; if they are amounts or an order, give min and max, not values"
+    return replace(profile, categories=listed, remarks=(*profile.remarks, remark))
 
 
 def _text_profile(
@@ -291,8 +363,7 @@ def _target(profile: _Profile, name: str) -> Column:
         raise InputError(f"the target {name!r} cannot be used: {profile.left_out}")
     if profile.numbers is None or profile.date is not None or profile.texts.nunique() > MOST_LABELS:
         return _column(profile, f"the target {name!r}")
-    size = dict(zip(profile.texts, profile.numbers.tolist(), strict=True))
-    return Categories(tuple(sorted(size, key=size.__getitem__)))
+    return Categories(profile.ordered_texts)
 
 
 def _remarks(profile: _Profile, *, is_target: bool) -> tuple[str, ...]:
@@ -312,7 +383,7 @@ def _remarks(profile: _Profile, *, is_target: bool) -> tuple[str, ...]:
     if profile.holes.any():
         found.append(
             "cells are missing: they are a category of their own"
-            if profile.numbers is None
+            if profile.categories is not None
             else "cells are missing: each counts as the middle of the range, and a further column "
             "marks it"
         )

@@ -15,7 +15,7 @@ from jaxtyping import Bool, Float, Int, Num
 from taciturn.errors import InputError
 from taciturn.features import MISSING, Inputs, Variable, set_bins
 from taciturn.kernel.records import clip_rows
-from taciturn.tables.bounds import Bounds
+from taciturn.tables.bounds import Bounds, is_ignored
 from taciturn.tables.cells import CellError, EmptyError, check_filled, empty, numbers, spelled
 from taciturn.tables.columns import Categories, Column, Numeric
 from taciturn.tables.form import Form, day_text
@@ -179,7 +179,10 @@ def _most(fact: Column, interval: Interval) -> float:
 
 
 def check_columns(columns: Iterable[str], bounds: Bounds, *, with_target: bool) -> None:
-    """Raise `InputError` unless these are the columns of the bounds, besides ignored ones."""
+    """Raise `InputError` unless these are the columns of the bounds, besides ignored ones.
+
+    A column that is described is never ignored, whatever patterns it matches.
+    """
     present = set(columns)
     needed = [*bounds.columns, *([bounds.target_name] if with_target else [])]
     missing = [name for name in needed if name not in present]
@@ -188,11 +191,14 @@ def check_columns(columns: Iterable[str], bounds: Bounds, *, with_target: bool) 
             f"the table has no column {missing[0]!r} among its {len(present)}; it needs "
             f"{', '.join(map(repr, needed))}, and {HEADER_FIRST}"
         )
-    unknown = sorted(map(str, present - {bounds.target_name, *needed, *bounds.ignored}))
+    others = sorted(map(str, present - {bounds.target_name, *needed}))
+    unknown = [name for name in others if not is_ignored(name, bounds.ignored)]
     if unknown:
+        which, it = ("column", "it") if len(unknown) == 1 else ("columns", "each")
         raise InputError(
-            f"nothing is known of the column {unknown[0]!r}; describe it in the bounds file as "
-            "[columns.NAME], list it under ignore, or take it out of the table"
+            f"nothing is known of the {which} {', '.join(map(repr, unknown))}; describe {it} in "
+            "the bounds file as [columns.NAME], list its name or a pattern such as date_* under "
+            "ignore, or take it out of the table"
         )
 
 
@@ -215,7 +221,7 @@ def _column(
     if fact.accepts_missing or (is_target and bounds.leave_out):
         holes = empty(cells, fact, bounds.form)
     if isinstance(fact, Categories):
-        codes = _codes(cells, name, fact, holes if is_target else None)
+        codes = _codes(cells, name, fact, bounds.form, holes if is_target else None)
         if is_target:
             return (2.0 * codes - 1 if len(fact.values) == 2 else codes), 0
         # not rows of an identity matrix, whose size is quadratic in the number of values
@@ -239,11 +245,11 @@ def _column(
 
 
 def _codes(
-    cells: pd.Series, name: str, fact: Categories, left_out: Bool[HostArray, "N"] | None
+    cells: pd.Series, name: str, fact: Categories, form: Form, left_out: Bool[HostArray, "N"] | None
 ) -> Int[HostArray, "N"]:
     """Return the index of each cell in the public list; 0 for targets that are left out."""
     known = {fact.compared(value): code for code, value in enumerate(fact.values)}
-    texts = spelled(cells, fact)
+    texts = spelled(cells, fact, form)
     # not `pandas.Series.map`: some of its hash tables ignore what follows a zero byte
     coded = {text: known.get(text, -1) for text in set(texts)}
     codes = np.fromiter(map(coded.__getitem__, texts), np.int64, len(texts))

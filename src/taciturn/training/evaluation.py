@@ -16,15 +16,18 @@ so the AUC of these records lies between
 
 Both are smooth functions of the counts x. With g the gradient at their estimate, noise contributes
 the variance v (|g|^2 - (sum g)^2 / d), and sampling, with multinomial counts, the variance sum_k
-x_k g_k^2 (sum_k x_k g_k = 0, since both are invariant to scaling of x). The interval extends from z
-standard deviations below the lower limit to z above the upper one: it covers the AUC of the scores
-with at least its level.
+x_k g_k^2 (sum_k x_k g_k = 0, since both are invariant to scaling of x). The one interval that is
+stated extends from z standard deviations below the lower limit to z above the upper one: it covers
+the AUC of the scores with at least its level. The estimate is the middle of the limits, at which
+pairs within a bin count one half. An interval wider than 1/4 is stated without an estimate, as too
+wide to use.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, NamedTuple
@@ -54,6 +57,9 @@ from taciturn.training.proposal import Proposal
 from taciturn.typing import HostArray
 
 MOST_NAMED = 12  # classes whose recall is printed
+WIDEST = 0.25  # interval of a share that is of use: half of what an error or an AUC may be
+_TOO_WIDE, _TOO_FEW = ", too wide to use", "too few held-out records for this epsilon"
+_MORE = "hold more out (--evaluate), or take a larger epsilon, fewer agents or the observer sum"
 _FEWEST = 3  # least count of either class for an AUC, in standard deviations of the noise
 # accounts are charged mu in nine digits, rounded up
 _ALIKE, _ROUNDED = 1.001, 1 + 1e-8
@@ -361,8 +367,9 @@ class PrivateScore:
     - `brier`, `calibration_error`: As `taciturn.training.probabilities` defines them, the latter
       with `calibration_bins` bins; None if scores are not log-odds. The estimate of the calibration
       error is that on these records, less the bias due to noise.
-    - `auc`, `auc_limits`: For two classes: the middle of the limits, with an interval that covers
-      both, and the limits, which bound the AUC since scores are known only by bin.
+    - `auc`: For two classes: the AUC by bins, ties counting one half, with the interval of the AUC
+      of the scores; None if noise hides whether both classes occur.
+    - `auc_limits`: The least and largest AUC by bins that the scores may have, which `auc` covers.
     - `absolute`, `root_square`: For numbers, in the user's units: the mean absolute and the
       root-mean-square error, with errors clipped at half the range.
     - `unit`: "person" if persons were held out: each counts once, with the mean over its rows.
@@ -407,10 +414,8 @@ class PrivateScore:
             ]
         found = [("error", percent(self.error))]
         found.append((f"always answering {self.baseline!r}", percent(self.baseline_error)))
-        if self.auc is not None and self.auc_limits is not None:
-            low, high = self.auc_limits
-            between = f"{low:.3f} to {high:.3f} by its bins"
-            found.append(("AUC", f"{between} ({self.auc.low:.3f} to {self.auc.high:.3f})"))
+        if self.auc is not None:
+            found.append(("AUC", _stated(self.auc, "{:.3f}".format)))
         if self.brier is not None and self.calibration_error is not None:
             brier, error = self.brier, self.calibration_error
             text = f"{brier.estimate:.4f} ({brier.low:.4f} to {brier.high:.4f})"
@@ -419,7 +424,9 @@ class PrivateScore:
             name = f"calibration error, {self.calibration_bins} bins"
             found += [("Brier score", text), (name, gap)]
         recalls = sorted(self.recall or (), key=lambda of: 2.0 if of[1] is None else of[1].estimate)
-        return found + [(f"recall of {k!r}", percent(share)) for k, share in recalls[:MOST_NAMED]]
+        found += [(f"recall of {k!r}", percent(share)) for k, share in recalls[:MOST_NAMED]]
+        wide = [name for name, text in found if text.endswith(_TOO_WIDE)]
+        return [*found, *([(_TOO_FEW, f"see {', '.join(wide)}; {_MORE}")] if wide else [])]
 
     def lines(self) -> list[str]:
         """Return the figures as sentences."""
@@ -428,15 +435,22 @@ class PrivateScore:
     def to_dict(self) -> dict[str, Any]:
         """Return the figures as JSON-safe values, with the sentences."""
         values = dataclasses.asdict(self)
+        del values["auc_limits"]  # no second interval beside that of `auc`
         values["recall"] = None if self.recall is None else dict(values["recall"])
         return {**values, "level": LEVEL, "statement": self.lines()}
 
 
 def percent(share: Interval | None) -> str:
     """Return a share with its interval, in per cent."""
-    if share is None:
-        return "hidden by the noise"
-    return f"{share.estimate:.2%} ({share.low:.2%} to {share.high:.2%})"
+    return "hidden by the noise" if share is None else _stated(share, "{:.2%}".format)
+
+
+def _stated(value: Interval, written: Callable[[float], str]) -> str:
+    """Return an estimate in [0, 1] with its interval; the interval alone if it is too wide."""
+    between = f"{written(value.low)} to {written(value.high)}"
+    if value.high - value.low > WIDEST:
+        return f"{between}{_TOO_WIDE}"
+    return f"{written(value.estimate)} ({between})"
 
 
 def score_of_labels(

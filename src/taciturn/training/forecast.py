@@ -125,6 +125,23 @@ def risk_of_zero(proposal: Proposal, *, scaled: bool = False) -> float | None:
     return float(np.max(np.asarray(_losses(loss, margins, targets))))
 
 
+def excess_of_zero(proposal: Proposal, *, scaled: bool = False) -> float | None:
+    r"""Return the largest excess risk of the model 0, under the assumptions of all predictions.
+
+    It is at most the risk of the model 0, and, for a loss l whose second derivative in the margin
+    is at most b, and a minimiser w with margins m,
+
+    .. math:: F(0) - F(w) \le \frac b2 E |m|^2,
+
+    since l(0) <= l(m) - l'(m) m + b |m|^2 / 2 and the mean of l'(m) m is w times the gradient at w,
+    which is 0. With |w| <= r = sqrt(d) / R and rows spread evenly over all directions E |m|^2 is
+    the number of margins of a record, 1 or the number of classes. So a logistic model can gain 1/8
+    over the model 0, much less than log 2. None as for `risk_of_zero`.
+    """
+    zero, loss = risk_of_zero(proposal, scaled=scaled), proposal.problem.loss
+    return None if zero is None else min(zero, loss.smoothness * (loss.outputs or 1) / 2)
+
+
 @jax.jit
 def _losses(loss: Loss, margins: Array, targets: Array) -> Array:
     return loss.value(margins, targets)
@@ -133,11 +150,11 @@ def _losses(loss: Loss, margins: Array, targets: Array) -> Array:
 def worse_than_zero(
     proposal: Proposal, predicted: Forecast | None, *, scaled: bool = False
 ) -> bool | None:
-    """Return whether the predicted excess risk exceeds the risk of the model 0; None if unknown.
+    """Return whether the predicted excess risk exceeds that of the model 0; None if unknown.
 
     It is known only for a rule that is an estimate; for `scaled` see `risk_of_zero`.
     """
-    zero = risk_of_zero(proposal, scaled=scaled)
+    zero = excess_of_zero(proposal, scaled=scaled)
     if predicted is None or not predicted.estimate or zero is None:
         return None
     return predicted.rule is None or predicted.rule > zero
@@ -146,19 +163,29 @@ def worse_than_zero(
 def risk_warning(
     proposal: Proposal, predicted: Forecast | None, *, scaled: bool = False
 ) -> tuple[str, ...]:
-    """Return a warning if the model 0 is expected to do better; `scaled` as in `risk_of_zero`."""
-    zero = risk_of_zero(proposal, scaled=scaled)
+    """Return a warning if the noise is expected to exceed what the records say (`excess_of_zero`).
+
+    `scaled` is as in `risk_of_zero`.
+    """
+    zero = excess_of_zero(proposal, scaled=scaled)
     worse = worse_than_zero(proposal, predicted, scaled=scaled)
     if predicted is None or zero is None or not worse:
         return ()
-    helps = "fewer columns, more records or a larger epsilon help"
+    others = proposal.facts.agents > 1 and proposal.budget.observer != "sum"
+    ways = ["fewer columns", "more records", *(["the observer sum"] if others else [])]
+    helps = f"{', '.join(ways)} or a larger epsilon help"
     if predicted.rule is None:
         return (f"the noise is expected to hide all that the records say; {helps}",)
+    why = (
+        f"the noise is expected to exceed what {proposal.units_text} say of "
+        f"{proposal.facts.dimension:,} coefficients"
+    )
     if predicted.least is not None and predicted.least <= zero:
+        why = "the released model may be of no use"
         helps = f"more rounds help (in many the estimate is {predicted.least:.3g})"
     return (
         f"the excess risk is estimated at {predicted.rule:.3g}, and the model 0, which knows no "
-        f"record, has a risk of at most {zero:.3g}: the released model may be of no use; {helps}",
+        f"record, has about {zero:.3g}: {why}; {helps}",
     )
 
 
