@@ -31,6 +31,8 @@ class Variable(NamedTuple):
     - `plain`: Whether a number is one entry in [-1, 1], and a category one that is 1 or 0.
     - `zero`, `unit`: An entry e stands for the number zero + unit e, on the column's scale.
     - `scale`, `ends`: The scale of its numbers, and their public range.
+    - `edges`: The public cut points of its numbers, in their units; none without bins.
+    - `indicator`: Whether the entry after a number marks a missing cell.
     """
 
     name: str
@@ -41,6 +43,8 @@ class Variable(NamedTuple):
     unit: float = 1.0
     scale: str = "linear"
     ends: tuple[float, float] = (-1.0, 1.0)
+    edges: tuple[float, ...] = ()
+    indicator: bool = False
 
 
 @dataclass(frozen=True)
@@ -54,7 +58,7 @@ class Inputs:
     # height, width and channels; columns are ordered by channel, then by row
     picture: tuple[int, int, int] | None = None
     variables: tuple[Variable, ...] = ()  # of a table, in its order
-    target: Variable | None = None  # of a table, if it is a number; it has no place
+    target: Variable | None = None  # of a table; its place is behind the columns (`joined`)
 
     def __post_init__(self) -> None:
         checks.positive("record_norm", self.record_norm)
@@ -123,6 +127,14 @@ class FeatureMap(ABC):
     def fixed(self) -> tuple[tuple[int, float], ...]:
         """The features whose coefficient is given, and that coefficient: none by default."""
         return ()
+
+    def joined(
+        self,
+        rows: Float[HostArray, "N D"],
+        targets: Num[HostArray, "N"],  # noqa: ARG002 - for maps that need it
+    ) -> Float[HostArray, "N _"]:
+        """Return the rows that `apply` is given: by default those without their targets."""
+        return rows
 
     def respond(
         self,

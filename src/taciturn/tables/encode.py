@@ -294,11 +294,14 @@ def inputs_of(bounds: Bounds) -> Inputs:
             numbers.append(place)
         variables.append(_variable(name, place, fact, bounds.interval))
         place += len(entries_of(fact))
-    known, target = tuple(variables), None
-    if isinstance(bounds.target, Numeric):
-        target = _variable(bounds.target_name, -1, bounds.target, "symmetric")
+    target = _variable(bounds.target_name, len(names), bounds.target, "symmetric")
     return Inputs(
-        names, encoded_norm(bounds), tuple(numbers), place, variables=known, target=target
+        names,
+        encoded_norm(bounds),
+        tuple(numbers),
+        place,
+        variables=tuple(variables),
+        target=target,
     )
 
 
@@ -307,7 +310,16 @@ def _variable(name: str, place: int, fact: Column, interval: Interval) -> Variab
         return Variable(name, place, fact.values, plain=_is_plain(fact))
     zero, unit = fact.zero_and_unit(interval)
     return Variable(
-        name, place, None, _is_plain(fact), zero, unit, fact.scale, (fact.minimum, fact.maximum)
+        name,
+        place,
+        None,
+        _is_plain(fact),
+        zero,
+        unit,
+        fact.scale,
+        (fact.minimum, fact.maximum),
+        fact.edges,
+        fact.indicator,
     )
 
 

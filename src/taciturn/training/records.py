@@ -456,7 +456,7 @@ def divide_records(
     feature_map, y = None, dataset.targets
     if name is not None:
         feature_map = feature_map_named(name, inputs_for(dataset))
-        y = feature_map.respond(x, y)
+        x, y = feature_map.joined(x, y), feature_map.respond(x, y)
         # only features of published records are kept on disk
         published = isinstance(dataset, Dataset) and dataset.public
         x = applied(feature_map, x) if published and feature_map.costly else feature_map.apply(x)
