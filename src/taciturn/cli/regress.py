@@ -91,12 +91,12 @@ def regress(  # noqa: PLR0913 - one parameter per option
     **given: Any,
 ) -> None:
     """Estimate a regression, with standard errors, within a total privacy budget."""
-    wanted = RegressionRequest(formula, family, _numbers("cuts", cuts), largest_hazard, robust)
+    wanted = RegressionRequest(formula, family, numbers("cuts", cuts), largest_hazard, robust)
     if expect is not None:
-        _expect(data, wanted, given, _numbers("expect", expect), mean, json=json)
+        _expect(data, wanted, given, numbers("expect", expect), mean, json=json)
         return
     if without_privacy:
-        given["epsilon"] = _no_budget(given)
+        given["epsilon"] = no_budget(given)
     account = account_given(given)
     keeper = Keeper(Output(out, force, False, False, json))
     if out is not None:
@@ -156,7 +156,7 @@ def _prepared(
     return counted, proposal
 
 
-def _no_budget(given: dict[str, Any]) -> float:
+def no_budget(given: dict[str, Any]) -> float:
     """Return infinity; `InputError` if a budget is given."""
     also = console.first_given(given, ("epsilon", "delta", "account"))
     if also:
@@ -189,7 +189,8 @@ def _expect(
         typer.echo("\n".join(regression.expected_lines(found, records)))
 
 
-def _numbers(option: str, text: str | None) -> tuple[float, ...]:
+def numbers(option: str, text: str | None) -> tuple[float, ...]:
+    """Return the numbers in a text such as 1,2,5; none without a text."""
     try:
         return () if text is None else tuple(float(part) for part in text.split(","))
     except ValueError:

@@ -11,16 +11,17 @@ from types import MappingProxyType
 from taciturn.errors import InputError
 from taciturn.features.around import CONSTANT, CentredRows
 from taciturn.features.bins import Bins, Hats, set_bins
-from taciturn.features.cells import Axis, Block, Cells, Grid, even_grid
+from taciturn.features.cells import ALL_RECORDS, Axis, Block, Cells, Grid, even_grid, with_grid
 from taciturn.features.feature_map import FeatureMap, Inputs, LazyRows, Variable, applied
 from taciturn.features.formula import ALL, Formula, Response
 from taciturn.features.fourier import Fourier
 from taciturn.features.scattering import Scattering
 
 __all__ = [
-    "ALL", "CELLS", "COLUMNS", "CONSTANT", "FEATURES", "FORMULA", "HATS", "Axis", "Block", "Cells",
-    "CentredRows", "FeatureMap", "Formula", "Grid", "Inputs", "LazyRows", "Response", "Variable",
-    "applied", "even_grid", "feature_map_named", "set_bins", "usage",
+    "ALL", "ALL_RECORDS", "CELLS", "COLUMNS", "CONSTANT", "FEATURES", "FORMULA", "HATS", "Axis",
+    "Block", "Cells", "CentredRows", "FeatureMap", "Formula", "Grid", "Inputs", "LazyRows",
+    "Response", "Variable", "applied", "even_grid", "feature_map_named", "set_bins", "usage",
+    "with_grid",
 ]  # fmt: skip
 
 CELLS = "cells:"  # followed by the tables that are counted (`Cells`)

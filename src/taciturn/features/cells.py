@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -374,6 +374,24 @@ def _died(event: Variable, value: str, rows: HostArray, *, last: bool) -> HostAr
         return near
     died: HostArray = factor.places(rows, last=last) == event.values.index(value)
     return died
+
+
+def with_grid(text: str, cuts: Callable[[str], tuple[float, ...]]) -> str:
+    """Return a text of tables in which every survival time has cut points, by default `cuts` of it.
+
+    Examples
+    --------
+    >>> with_grid("Surv(days, dead) ~ arm; age(40) | arm", lambda name: (30.0, 60.0))
+    'Surv(days(30,60), dead) ~ arm; age(40) | arm'
+    """
+    parts = [part.strip() for part in re.split(rf";{_OUTSIDE}", text)]
+    for place, part in enumerate(parts):
+        found = _SURVIVAL.fullmatch(part)
+        if found is not None and found["cuts"] is None:
+            name = found["name"]
+            edges = ",".join(f"{edge:.12g}" for edge in cuts(name.strip("`")))
+            parts[place] = part.replace(name, f"{name}({edges})", 1)
+    return "; ".join(parts)
 
 
 def even_grid(low: float, high: float, intervals: int) -> tuple[float, ...]:

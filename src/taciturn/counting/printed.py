@@ -1,0 +1,125 @@
+"""Tables and curves as text."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+
+from taciturn.counting.request import CountedTables
+from taciturn.counting.survival import Curve, SurvivalCurves
+from taciturn.counting.tables import Cell, GroupedTable, Test
+
+NOTE = (
+    "shares: of the group, with a 95 % interval by sampling and noise; counts add up, and are off "
+    "by noise as the files state"
+)
+GRID_NOTE = (
+    "times count as the ends of their intervals; at the end of the range every record is censored"
+)
+
+
+def title_of(counted: CountedTables) -> str:
+    """Return what was counted, on one line."""
+    noise = f"noise of a count {counted.noise:.3g}" if counted.noise else "no noise"
+    return f"Counts of {counted.records:,} records, {noise} (standard deviation)"
+
+
+def test_text(test: Test | None, name: str = "chi-squared") -> str:
+    """Return a test in words; nothing without one."""
+    if test is None:
+        return ""
+    if test.p_value is None or test.statistic is None:
+        return f"no test: {test.refused}"
+    p = "p < .0001" if test.p_value < 1e-4 else f"p = {test.p_value:.4f}"
+    return f"{p} ({name} {test.statistic:.4g}, {test.degrees} df)"
+
+
+def cell_text(cell: Cell) -> str:
+    """Return a count with its share, or the most it may be where noise hides it."""
+    if cell.hidden:
+        return f"at most {cell.high:,}"
+    low, high = 100 * cell.share_low, 100 * cell.share_high
+    return f"{cell.count:,} ({100 * cell.share:.1f} %; {low:.1f} to {high:.1f})"
+
+
+def heads_of(table: GroupedTable) -> list[str]:
+    """Return the heads of the columns of a table."""
+    pairs = zip(table.groups, table.totals, strict=True)
+    return ["", *(f"{group} (n = {total:,})" for group, total in pairs)]
+
+
+def rows_of(table: GroupedTable) -> list[list[str]]:
+    """Return the rows of a table as texts, below its name and its test."""
+    what = table.title.removesuffix(f" by {table.group}")
+    head = [f"{what}  {test_text(table.test)}".rstrip(), *[""] * len(table.groups)]
+    rows = zip(table.rows, table.cells, strict=True)
+    return [head, *([f"  {name}", *map(cell_text, cells)] for name, cells in rows)]
+
+
+def grouped_tables(
+    found: Sequence[GroupedTable | SurvivalCurves],
+) -> Iterable[tuple[GroupedTable, ...] | SurvivalCurves]:
+    """Yield consecutive tables by the same groups together, and curves alone."""
+    for _, some in itertools.groupby(found, lambda one: (isinstance(one, GroupedTable), one.group)):
+        parts = list(some)
+        if isinstance(parts[0], GroupedTable):
+            yield tuple(one for one in parts if isinstance(one, GroupedTable))
+        else:
+            yield from (one for one in parts if isinstance(one, SurvivalCurves))
+
+
+CURVE_HEADS = ["", "at risk", "events", "survival", "95 % interval", "sampling", "noise"]
+
+
+def curve_rows(curve: Curve) -> list[list[str]]:
+    """Return the points of a curve as texts."""
+    return [
+        [
+            f"{time:g}", f"{curve.at_risk[k]:,}", f"{curve.events[k]:,}",
+            f"{curve.survival[k]:.4f}", f"{curve.low[k]:.4f} to {curve.high[k]:.4f}",
+            f"{curve.by_sampling[k]:.3g}", f"{curve.by_noise[k]:.3g}",
+        ]
+        for k, time in enumerate(curve.times)
+    ]  # fmt: skip
+
+
+def median_text(curve: Curve) -> str:
+    """Return the median of a curve with its interval, in words."""
+    middle, low, high = ("not reached" if one is None else f"{one:g}" for one in curve.median)
+    return f"{curve.group}: median {middle} (95 % interval {low} to {high})"
+
+
+def ends_early(curve: Curve, curves: SurvivalCurves) -> str:
+    """Return where a curve ends before its grid, in words; nothing if it does not."""
+    if len(curve.times) == len(curves.ends):
+        return ""
+    last = curve.times[-1] if curve.times else 0.0
+    return f"{curve.group}: ends at {last:g}, beyond which too few are at risk"
+
+
+def lines_of(counted: CountedTables) -> list[str]:
+    """Return all tables and curves as lines of text."""
+    lines = [title_of(counted)]
+    for part in grouped_tables(counted.found):
+        lines.append("")
+        if isinstance(part, SurvivalCurves):
+            lines += [part.title, *filter(None, [test_text(part.test, "log-rank")])]
+            for curve in part.curves:
+                lines += ["", median_text(curve), *_aligned([CURVE_HEADS, *curve_rows(curve)])]
+                lines += filter(None, [ends_early(curve, part)])
+            lines.append(GRID_NOTE)
+        else:
+            rows = [heads_of(part[0])]
+            for table in part:
+                rows += rows_of(table)
+            by = "" if part[0].test is None else f"by {part[0].group}"
+            lines += [*filter(None, [by]), *_aligned(rows), NOTE]
+    return lines
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return rows as lines; the name of a variable with its test may be longer than its column."""
+    short = [row for row in rows if any(row[1:])]
+    widths = [max(len(row[k]) for row in short) for k in range(len(rows[0]))]
+    lines = ("  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)) for row in rows)
+    return [line.rstrip() for line in lines]
