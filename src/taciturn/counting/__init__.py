@@ -12,11 +12,28 @@ from taciturn.counting.request import (
     tables_of,
 )
 from taciturn.counting.survival import Curve, SurvivalCurves, log_rank, survival_curves
-from taciturn.counting.tables import Cell, GroupedTable, Test, grouped_table, homogeneity
+from taciturn.counting.tables import Cell, ChiSquared, GroupedTable, grouped_table, homogeneity
 
 __all__ = [
-    "Cell", "CountedTables", "CountingRequest", "Curve", "GroupedTable", "Reconciled",
-    "SurvivalCurves", "Test", "cells_of", "counted_tables", "counting_request", "grouped_table",
-    "homogeneity", "lines_of", "log_rank", "noised_counts", "reconciled", "survival_curves",
-    "tables_of", "title_of", "whole_numbers",
+    "Cell",
+    "ChiSquared",
+    "CountedTables",
+    "CountingRequest",
+    "Curve",
+    "GroupedTable",
+    "Reconciled",
+    "SurvivalCurves",
+    "cells_of",
+    "counted_tables",
+    "counting_request",
+    "grouped_table",
+    "homogeneity",
+    "lines_of",
+    "log_rank",
+    "noised_counts",
+    "reconciled",
+    "survival_curves",
+    "tables_of",
+    "title_of",
+    "whole_numbers",
 ]  # fmt: skip

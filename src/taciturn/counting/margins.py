@@ -118,7 +118,7 @@ def whole_numbers(values: Float[HostArray, "N"], total: int) -> Int[HostArray, "
     positive = np.flatnonzero(falling > excess)
     cut = excess[positive[-1]] if len(positive) else excess[-1]
     projected = np.maximum(values - cut, 0.0)
-    found = np.floor(projected).astype(np.int64)
+    found: HostArray = np.floor(projected).astype(np.int64)
     missing = int(total - found.sum())
     if missing < 0:  # rounding of the projection at whole numbers
         order = np.argsort(projected - found, kind="stable")

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from taciturn.counting.request import CountedTables
 from taciturn.counting.survival import Curve, SurvivalCurves
-from taciturn.counting.tables import Cell, GroupedTable, Test
+from taciturn.counting.tables import Cell, ChiSquared, GroupedTable
 
 NOTE = (
     "shares: of the group, with a 95 % interval by sampling and noise; counts add up, and are off "
@@ -24,22 +24,32 @@ def title_of(counted: CountedTables) -> str:
     return f"Counts of {counted.records:,} records, {noise} (standard deviation)"
 
 
-def test_text(test: Test | None, name: str = "chi-squared") -> str:
+def words_of_test(test: ChiSquared | None, name: str) -> str:
     """Return a test in words; nothing without one."""
     if test is None:
         return ""
     if test.p_value is None or test.statistic is None:
         return f"no test: {test.refused}"
-    p = "p < .0001" if test.p_value < 1e-4 else f"p = {test.p_value:.4f}"
-    return f"{p} ({name} {test.statistic:.4g}, {test.degrees} df)"
+    return f"p {p_text(test)} ({name} {test.statistic:.4g}, {test.degrees} df)"
+
+
+def p_text(test: ChiSquared) -> str:
+    """Return a p-value, as in a table of them: "= 0.1234" or "< .0001"; "none" without a test."""
+    if test.p_value is None:
+        return "none"
+    return "< .0001" if test.p_value < 1e-4 else f"= {test.p_value:.4f}"
 
 
 def cell_text(cell: Cell) -> str:
     """Return a count with its share, or the most it may be where noise hides it."""
     if cell.hidden:
         return f"at most {cell.high:,}"
-    low, high = 100 * cell.share_low, 100 * cell.share_high
-    return f"{cell.count:,} ({100 * cell.share:.1f} %; {low:.1f} to {high:.1f})"
+    return f"{cell.number:,} ({100 * cell.share:.1f} %; {interval_text(cell)})"
+
+
+def interval_text(cell: Cell) -> str:
+    """Return the interval of a share, in per cent."""
+    return f"{100 * cell.share_low:.1f} to {100 * cell.share_high:.1f}"
 
 
 def heads_of(table: GroupedTable) -> list[str]:
@@ -50,10 +60,15 @@ def heads_of(table: GroupedTable) -> list[str]:
 
 def rows_of(table: GroupedTable) -> list[list[str]]:
     """Return the rows of a table as texts, below its name and its test."""
-    what = table.title.removesuffix(f" by {table.group}")
-    head = [f"{what}  {test_text(table.test)}".rstrip(), *[""] * len(table.groups)]
+    test = words_of_test(table.test, "chi-squared")
+    head = [f"{name_of(table)}  {test}".rstrip(), *[""] * len(table.groups)]
     rows = zip(table.rows, table.cells, strict=True)
     return [head, *([f"  {name}", *map(cell_text, cells)] for name, cells in rows)]
+
+
+def name_of(table: GroupedTable) -> str:
+    """Return what a table counts, without its groups."""
+    return table.title.removesuffix(f" by {table.group}")
 
 
 def grouped_tables(
@@ -103,7 +118,7 @@ def lines_of(counted: CountedTables) -> list[str]:
     for part in grouped_tables(counted.found):
         lines.append("")
         if isinstance(part, SurvivalCurves):
-            lines += [part.title, *filter(None, [test_text(part.test, "log-rank")])]
+            lines += [part.title, *filter(None, [words_of_test(part.test, "log-rank")])]
             for curve in part.curves:
                 lines += ["", median_text(curve), *_aligned([CURVE_HEADS, *curve_rows(curve)])]
                 lines += filter(None, [ends_early(curve, part)])

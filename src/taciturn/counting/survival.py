@@ -1,7 +1,7 @@
 r"""Kaplan-Meier curves and the log-rank test on a public grid, from reconciled noised counts.
 
-**The grid.** A time in (t_{j-1}, t_j] counts as t_j. With d_j events and c_j censored records there,
-and N_j = sum_{i >= j} (d_i + c_i) at risk,
+**The grid.** A time in (t_{j-1}, t_j] counts as t_j. With d_j events and c_j censored records
+there, and N_j = sum_{i >= j} (d_i + c_i) at risk,
 
 .. math:: S_j = \prod_{i \le j} \Bigl( 1 - \frac{d_i}{N_i} \Bigr):
 
@@ -10,8 +10,8 @@ interval are at risk to its end. There is no actuarial correction (half of the c
 off): it would assume that censoring is even within intervals, and without it the curve is the known
 estimate of a stated thing. A fine grid makes both the same, at the price of more noise.
 
-**Errors.** With H = -log S, Greenwood's variance of H is sum d_i / (N_i (N_i - d_i)). The noise adds,
-to first order, that of the linear function of the cells
+**Errors.** With H = -log S, Greenwood's variance of H is sum d_i / (N_i (N_i - d_i)). The noise
+adds, to first order, that of the linear function of the cells
 
 .. math::
     \frac{\partial \log S_j}{\partial c_l} = \sum_{i \le \min(j, l)} b_i, \quad
@@ -44,7 +44,7 @@ from jaxtyping import Float
 from scipy.stats import chi2
 
 from taciturn.counting.margins import Reconciled
-from taciturn.counting.tables import QUANTILE, Test
+from taciturn.counting.tables import QUANTILE, ChiSquared
 from taciturn.typing import HostArray
 
 _CLEAR, _LEAST_SHARE = 3.0, 0.1
@@ -78,7 +78,7 @@ class SurvivalCurves(NamedTuple):
     group: str
     ends: tuple[float, ...]
     curves: tuple[Curve, ...]
-    test: Test | None
+    test: ChiSquared | None
 
 
 class _Life(NamedTuple):
@@ -190,7 +190,8 @@ def _falling(values: HostArray) -> Float[HostArray, "N"]:
             mean, size = (mean * size + other * more) / (size + more), size + more
         blocks.append((mean, size))
     found = np.concatenate([np.full(size, mean) for mean, size in blocks] or [np.zeros(0)])
-    return np.clip(found, 0.0, 1.0)
+    limited: HostArray = np.clip(found, 0.0, 1.0)
+    return limited
 
 
 def _reached(curve: HostArray, ends: tuple[float, ...]) -> float | None:
@@ -198,7 +199,7 @@ def _reached(curve: HostArray, ends: tuple[float, ...]) -> float | None:
     return ends[below[0]] if len(below) else None
 
 
-def log_rank(found: Reconciled) -> Test:
+def log_rank(found: Reconciled) -> ChiSquared:
     """Return the log-rank test of equal hazards in all groups."""
     life, groups = _life(found), found.cells.shape[1]
     last = min(life.last) if found.variance > 0 else len(life.events)
@@ -209,7 +210,9 @@ def log_rank(found: Reconciled) -> Test:
     all_at_risk = all_at_risk[some]
     last, free = len(together), groups - 1
     if not last or together.sum() <= 0:
-        return Test(None, free, None, "a group has too few records for the noise; merge groups")
+        return ChiSquared(
+            None, free, None, "a group has too few records for the noise; merge groups"
+        )
     share = at_risk / all_at_risk[:, None]
     difference = np.sum(deaths - together[:, None] * share, axis=0)
     factor = together * (all_at_risk - together) / np.maximum(all_at_risk - 1, 1.0)
@@ -225,9 +228,9 @@ def log_rank(found: Reconciled) -> Test:
     noise = found.covariance(functions, functions)
     part = np.trace(sampling[:free, :free])
     if part <= _LEAST_SHARE * (part + np.trace(noise[:free, :free])):
-        return Test(None, free, None, "noise dominates: it has nine tenths of the variance")
+        return ChiSquared(None, free, None, "noise dominates: it has nine tenths of the variance")
     total = (sampling + noise)[:free, :free]
     statistic = float(difference[:free] @ np.linalg.solve(total, difference[:free]))
     if not math.isfinite(statistic) or statistic < 0:
-        return Test(None, free, None, "noise hides the numbers at risk; take fewer intervals")
-    return Test(statistic, free, float(chi2.sf(statistic, free)))
+        return ChiSquared(None, free, None, "noise hides the numbers at risk; take fewer intervals")
+    return ChiSquared(statistic, free, float(chi2.sf(statistic, free)))

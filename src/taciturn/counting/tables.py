@@ -4,9 +4,9 @@ The share p = y / m of a cell in its group, m the estimate of the group total, h
 
 .. math:: \frac{p (1 - p)}{m} + \frac{\operatorname{Var}(y - p m)}{m^2},
 
-by sampling and, to first order, by noise. Its interval holds the p with (y / m - p)^2 at most 1.96^2
-times this, where the first term is that of p itself (Wilson's interval with noise); that of a count
-is about these records, and due to noise alone.
+by sampling and, to first order, by noise. Its interval holds the p with (y / m - p)^2 at most
+1.96^2 times this, where the first term is that of p itself (Wilson's interval with noise); that of
+a count is about these records, and due to noise alone.
 
 **The test** of equal shares in all groups is Pearson's with the noise in the covariance: with the
 shares of all groups but for the last row in one vector, their covariance C under pooled shares, and
@@ -37,7 +37,7 @@ QUANTILE = float(norm.isf((1 - LEVEL) / 2))
 _FEWEST, _CLEAR = 5.0, 3.0
 
 
-class Test(NamedTuple):
+class ChiSquared(NamedTuple):
     """A chi-squared statistic with its degrees of freedom and p-value; or why there is none."""
 
     statistic: float | None
@@ -52,7 +52,7 @@ class Cell(NamedTuple):
     `hidden`: whether noise hides if there is any record in the cell.
     """
 
-    count: int
+    number: int
     low: int
     high: int
     share: float
@@ -73,7 +73,7 @@ class GroupedTable(NamedTuple):
     groups: tuple[str, ...]
     totals: tuple[int, ...]
     cells: tuple[tuple[Cell, ...], ...]
-    test: Test | None
+    test: ChiSquared | None
 
 
 def grouped_table(found: Reconciled, records: int) -> GroupedTable:
@@ -92,7 +92,7 @@ def grouped_table(found: Reconciled, records: int) -> GroupedTable:
         group=block.group.name,
         rows=tuple(names),
         groups=(*block.group.levels, *([ALL_RECORDS] if several else [])),
-        totals=tuple([*whole, *([records] if several else [])]),
+        totals=(*whole, *([records] if several else [])),
         cells=tuple(rows),
         test=homogeneity(found) if several and size > 1 else None,
     )
@@ -107,11 +107,11 @@ def _cell(found: Reconciled, row: HostArray, groups: HostArray, records: int) ->
     moved = which - share * np.outer(np.ones(len(row)), groups)
     noise = float(found.variances(moved[None])[0]) / total**2
     low, high = share_interval(share, total, noise)
-    count = int(np.sum(which * found.whole))
+    number = int(np.sum(which * found.whole))
     return Cell(
-        count=count,
-        low=min(count, max(0, math.ceil(estimate - QUANTILE * error - 1e-6))),
-        high=max(count, min(records, math.floor(estimate + QUANTILE * error + 1e-6))),
+        number=number,
+        low=min(number, max(0, math.ceil(estimate - QUANTILE * error - 1e-6))),
+        high=max(number, min(records, math.floor(estimate + QUANTILE * error + 1e-6))),
         share=min(max(share, 0.0), 1.0),
         share_low=low,
         share_high=high,
@@ -128,7 +128,7 @@ def share_interval(share: float, total: float, noise: float) -> tuple[float, flo
     return min(max(low, 0.0), 1.0), min(max(high, 0.0), 1.0)
 
 
-def homogeneity(found: Reconciled) -> Test:
+def homogeneity(found: Reconciled) -> ChiSquared:
     """Return the test of equal shares in all groups."""
     size, groups = found.cells.shape
     degrees = (size - 1) * (groups - 1)
@@ -142,7 +142,7 @@ def homogeneity(found: Reconciled) -> Test:
             if not clear.all()
             else f"a cell is expected to have fewer than {_FEWEST:g} records"
         )
-        return Test(None, degrees, None, f"{why}; merge rows or groups")
+        return ChiSquared(None, degrees, None, f"{why}; merge rows or groups")
     first = share[:-1]
     # the error of a share: the noise of (y - p m) / m, and that of multinomial counts
     functions = np.zeros(((size - 1) * groups, size, groups))
@@ -154,7 +154,7 @@ def homogeneity(found: Reconciled) -> Test:
     covariance = sampling + found.covariance(functions, functions)
     shares = (found.cells[:-1] / totals).T.ravel()
     statistic = _residual(shares, np.tile(np.eye(size - 1), (groups, 1)), covariance)
-    return Test(statistic, degrees, float(chi2.sf(statistic, degrees)))
+    return ChiSquared(statistic, degrees, float(chi2.sf(statistic, degrees)))
 
 
 def _residual(

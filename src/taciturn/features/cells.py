@@ -107,15 +107,15 @@ class _Factor(NamedTuple):
         if variable.values is not None:
             if not last:
                 block = rows[:, first : first + len(variable.values)]
-                return np.argmax(block, axis=1)
+                return np.asarray(np.argmax(block, axis=1))
             codes = (rows[:, -1] + 1) / 2 if len(variable.values) == 2 else rows[:, -1]
-            return np.rint(codes).astype(np.int64)
+            return np.asarray(np.rint(codes).astype(np.int64))
         found = np.searchsorted(
             on_scale(variable, self.edges), self.numbers(rows) + self.slack, side="right"
         )
         if variable.indicator:
             found = np.where(rows[:, first + 1] > 0, len(self.edges) + 1, found)
-        return found
+        return np.asarray(found)
 
     def numbers(self, rows: Float[HostArray, "N D"]) -> Float[HostArray, "N"]:
         """Return the numbers of rows, on the scale of the column."""

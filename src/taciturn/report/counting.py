@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from taciturn.counting import (
+    Cell,
     CountedTables,
     GroupedTable,
     SurvivalCurves,
@@ -14,7 +16,18 @@ from taciturn.counting import (
     noised_counts,
     printed,
 )
-from taciturn.report.page import GREY, INK, Drawing, Note, Page, Part, Section, Table, drawing
+from taciturn.report.page import (
+    GREY,
+    INK,
+    Details,
+    Drawing,
+    Note,
+    Page,
+    Part,
+    Section,
+    Table,
+    drawing,
+)
 from taciturn.report.results import json_text
 from taciturn.report.save import certificate_text, write_folder
 from taciturn.report.training import UNPROTECTED, run_page, settings_section
@@ -84,16 +97,43 @@ def counting_page(counted: CountedTables, training: Training) -> Page:
 
 
 def _tables(tables: tuple[GroupedTable, ...]) -> Section:
-    rows = [row for table in tables for row in printed.rows_of(table)]
     several = tables[0].test is not None
     title = f"Characteristics by {tables[0].group}" if several else "Tables"
     heads = printed.heads_of(tables[0])
-    return Section(title, (Table(rows, heads, look="numbers"), Note(printed.NOTE + ".")))
+    shown = _rows(tables, _short, tests=several)
+    intervals = Table(_rows(tables, printed.interval_text), heads, look="numbers")
+    return Section(
+        title,
+        (
+            Table(shown, [*heads, *(["p"] if several else [])], look="numbers"),
+            Note(f"{printed.NOTE[0].upper()}{printed.NOTE[1:]}."),
+            Details("95 % intervals of the shares, in per cent", (intervals,)),
+        ),
+    )
+
+
+def _short(cell: Cell) -> str:
+    if cell.hidden:
+        return printed.cell_text(cell)
+    return f"{cell.number:,} ({100 * cell.share:.1f} %)"
+
+
+def _rows(
+    tables: tuple[GroupedTable, ...], text: Callable[[Cell], str], *, tests: bool = False
+) -> list[list[str]]:
+    """Return the rows of tables, each below its name, with its p-value if there are `tests`."""
+    rows = []
+    for table in tables:
+        p = [] if table.test is None else [printed.p_text(table.test).removeprefix("= ")]
+        rows.append([printed.name_of(table), *[""] * len(table.groups), *(p if tests else [])])
+        for name, cells in zip(table.rows, table.cells, strict=True):
+            rows.append([f"\u2003{name}", *map(text, cells), *([""] if tests else [])])
+    return rows
 
 
 def _survival(curves: SurvivalCurves) -> Section:
     parts: list[Part] = [survival_figure(curves)]
-    test = printed.test_text(curves.test, "log-rank")
+    test = printed.words_of_test(curves.test, "log-rank")
     parts += [f"Equal hazards in all groups: {test}."] if test else []
     for curve in curves.curves:
         rows = printed.curve_rows(curve)
