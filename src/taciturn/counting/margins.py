@@ -116,14 +116,9 @@ def whole_numbers(values: Float[HostArray, "N"], total: int) -> Int[HostArray, "
     falling = np.sort(values)[::-1]
     excess = (np.cumsum(falling) - total) / np.arange(1, len(values) + 1)
     positive = np.flatnonzero(falling > excess)
-    cut = excess[positive[-1]] if len(positive) else excess[-1]
+    cut = excess[positive[-1]] if len(positive) else falling[0]  # a total of 0
     projected = np.maximum(values - cut, 0.0)
     found: HostArray = np.floor(projected).astype(np.int64)
-    missing = int(total - found.sum())
-    if missing < 0:  # rounding of the projection at whole numbers
-        order = np.argsort(projected - found, kind="stable")
-        found[order[found[order] > 0][:-missing]] -= 1
-    elif missing:
-        order = np.argsort(found - projected, kind="stable")
-        found[order[:missing]] += 1
+    order = np.argsort(found - projected, kind="stable")
+    found[order[: int(total - found.sum())]] += 1
     return found
