@@ -9,10 +9,7 @@ from taciturn.counting.request import CountedTables
 from taciturn.counting.survival import Curve, SurvivalCurves
 from taciturn.counting.tables import Cell, ChiSquared, GroupedTable
 
-NOTE = (
-    "shares: of the group, with a 95 % interval by sampling and noise; counts add up, and are off "
-    "by noise as the files state"
-)
+NOTE = "counts with shares of the group, and 95 % intervals of these by sampling and noise"
 GRID_NOTE = (
     "times count as the ends of their intervals; at the end of the range every record is censored"
 )
@@ -20,8 +17,14 @@ GRID_NOTE = (
 
 def title_of(counted: CountedTables) -> str:
     """Return what was counted, on one line."""
-    noise = f"noise of a count {counted.noise:.3g}" if counted.noise else "no noise"
-    return f"Counts of {counted.records:,} records, {noise} (standard deviation)"
+    return f"Counts of {counted.records:,} records"
+
+
+def noise_text(counted: CountedTables) -> str:
+    """Return how large the noise is, in words."""
+    if counted.noise == 0:
+        return "no noise"
+    return f"noise: standard deviation {counted.noise:.3g} per count, before tables are reconciled"
 
 
 def words_of_test(test: ChiSquared | None, name: str) -> str:
@@ -114,7 +117,7 @@ def ends_early(curve: Curve, curves: SurvivalCurves) -> str:
 
 def lines_of(counted: CountedTables) -> list[str]:
     """Return all tables and curves as lines of text."""
-    lines = [title_of(counted)]
+    lines = [title_of(counted), noise_text(counted)]
     for part in grouped_tables(counted.found):
         lines.append("")
         if isinstance(part, SurvivalCurves):

@@ -71,7 +71,8 @@ def counting_page(counted: CountedTables, training: Training) -> Page:
     )
     about += (
         "No number on this page says much about any one of them: noise was added to every count "
-        "of an agent, intervals and tests include it, and all tables follow from these counts."
+        "of an agent, intervals and tests include it, and all tables follow from these counts "
+        f"({printed.noise_text(counted)})."
         if private
         else "NOT PRIVATE: these counts are functions of the records alone, and nothing of them "
         "may leave where they may be seen."
