@@ -96,7 +96,7 @@ def count(  # noqa: PLR0913 - one parameter per option
             )
         )
     keeper.settle(trained)
-    found = counted_tables(trained)
+    found = counted_tables(proposal, trained.plan, trained.model)
     written = _write(found, trained, keeper)
     if json:
         console.emit({**found.to_dict(), "certificate": list(trained.certificate.lines())})

@@ -16,11 +16,12 @@ from taciturn.algorithms import COUNTS
 from taciturn.counting.margins import reconciled
 from taciturn.counting.survival import SurvivalCurves, survival_curves
 from taciturn.counting.tables import LEVEL, GroupedTable, grouped_table
+from taciturn.engine import Plan
 from taciturn.errors import InputError
 from taciturn.features import CELLS, Cells, even_grid, with_grid
 from taciturn.problems import NONE
 from taciturn.tables import Bounds, Numeric
-from taciturn.training import Proposal, Request, Training
+from taciturn.training import Proposal, Request
 from taciturn.training.evaluation import noise_variance
 from taciturn.typing import HostArray
 
@@ -162,23 +163,24 @@ def cells_of(proposal: Proposal) -> Cells:
     return found
 
 
-def noised_counts(training: Training) -> Float[HostArray, "S"]:
-    """Return the sum of all agents' noised answers of a finished run."""
-    cells_of(training.proposal)
-    found: HostArray = np.asarray(training.model, np.float64) * len(training.proposal.counts)
+def noised_counts(proposal: Proposal, released: HostArray) -> Float[HostArray, "S"]:
+    """Return the sum of all agents' noised answers, of which a run releases the mean."""
+    cells_of(proposal)
+    found: HostArray = np.asarray(released, np.float64) * len(proposal.counts)
     return found
 
 
-def counted_tables(training: Training) -> CountedTables:
-    """Return the tables and curves of a finished run.
+def counted_tables(proposal: Proposal, plan: Plan, released: HostArray) -> CountedTables:
+    """Return the tables and curves of a finished run, from the mean answer that it released.
 
     **Guarantee.** Post-processing of noised answers by public facts: the plan and the proposal.
     """
-    proposal = training.proposal
     return tables_of(
-        cells_of(proposal), noised_counts(training), sum(proposal.counts),
-        noise_variance(training.plan),
-    )  # fmt: skip
+        cells_of(proposal),
+        noised_counts(proposal, released),
+        sum(proposal.counts),
+        noise_variance(plan),
+    )
 
 
 def tables_of(

@@ -12,7 +12,6 @@ from taciturn.counting import (
     CountedTables,
     GroupedTable,
     SurvivalCurves,
-    counted_tables,
     noised_counts,
     printed,
 )
@@ -32,6 +31,7 @@ from taciturn.report.results import json_text
 from taciturn.report.save import certificate_text, write_folder
 from taciturn.report.training import UNPROTECTED, run_page, settings_section
 from taciturn.training import Training
+from taciturn.training.evaluation import noise_variance
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -44,11 +44,12 @@ _MOST_CURVES, _MOST_TICKS = 6, 8
 
 def save_noised(training: Training, out: Path, *, force: bool) -> Path:
     """Write the noised counts and the certificate of a run; return the certificate's path."""
+    proposal = training.proposal
     values = {
-        "tables": training.proposal.data.features,
-        "records": sum(training.proposal.counts),
-        "noised": noised_counts(training).tolist(),
-        "noise": counted_tables(training).noise,
+        "tables": proposal.data.features,
+        "records": sum(proposal.counts),
+        "noised": noised_counts(proposal, training.model).tolist(),
+        "noise": math.sqrt(noise_variance(training.plan)),
     }
     added = write_folder(
         {"noised.json": json_text(values)},
@@ -77,23 +78,25 @@ def counting_page(counted: CountedTables, training: Training) -> Page:
         else "NOT PRIVATE: these counts are functions of the records alone, and nothing of them "
         "may leave where they may be seen."
     )
-    sections = []
-    for part in printed.grouped_tables(counted.found):
-        if isinstance(part, SurvivalCurves):
-            sections.append(_survival(part))
-        else:
-            sections.append(_tables(part))
     return run_page(
         training,
         title=printed.title_of(counted),
         story=about,
         warnings=(*training.all_warnings, *training.failures),
         sections=(
-            *sections,
+            *counting_sections(counted),
             settings_section(training.proposal, training.plan, training.certificate),
         ),
         unprotected=(*UNPROTECTED, "In full: docs/explanation/threat-model.md."),
         holds="numbers in counts.json",
+    )
+
+
+def counting_sections(counted: CountedTables) -> tuple[Section, ...]:
+    """Return a section for tables by the same groups, and one for each survival time."""
+    return tuple(
+        _survival(part) if isinstance(part, SurvivalCurves) else _tables(part)
+        for part in printed.grouped_tables(counted.found)
     )
 
 
