@@ -178,6 +178,20 @@ def test_under_summation_the_noises_of_honest_agents_add_up(tmp_path, exact):
     assert one / other == pytest.approx(math.sqrt(3), rel=1e-3)  # one of four may be a colluder
 
 
+def test_the_noise_to_expect_is_that_of_the_run(tmp_path, exact, capsys):
+    terms = ("--delta=1e-6", "--agents=2", CUTS)
+    found = counted(tmp_path, exact[0], "--epsilon=3", *terms)
+    capsys.readouterr()
+    given = ["count", tmp_path / "t.csv", TABLES, "--bounds", tmp_path / "b.toml", *terms]
+    assert main([*map(str, given), "--expect=1,3", "--json"]) == 0
+    one, three = json.loads(capsys.readouterr().out)["expected"]
+    assert three["noise"] == pytest.approx(found["noise"], rel=1e-9)
+    assert one["noise"] > 2 * three["noise"]
+    assert main([*map(str, given), "--expect=1", "--epsilon=2"]) == 2
+    assert main([*map(str, given), "--expect=1"]) == 0
+    assert "hidden below" in capsys.readouterr().out
+
+
 def test_the_target_is_counted_as_any_column(tmp_path):
     frame = patients(500)
     bounds = {**BOUNDS, "target": {"name": "arm", "values": ["a", "b", "c"]}}

@@ -65,6 +65,12 @@ def count(  # noqa: PLR0913 - one parameter per option
             "--without-privacy", help="The same without noise, for the owner's eyes alone."
         ),
     ] = False,
+    expect: Annotated[
+        str | None,
+        typer.Option(
+            help="Print the noise to expect at these budgets, as 0.5,1,3; nothing is asked."
+        ),
+    ] = None,
     out: Annotated[Path | None, path_option("A new folder for the tables.", OUTPUT)] = None,
     force: Force = False,
     quiet: Quiet = False,
@@ -73,6 +79,9 @@ def count(  # noqa: PLR0913 - one parameter per option
 ) -> None:
     """Count records in tables and survival curves, by one question within a total budget."""
     wanted = CountingRequest(tuple(tables), numbers("cuts", cuts), intervals)
+    if expect is not None:
+        _expect(data, wanted, given, numbers("expect", expect), json=json)
+        return
     if without_privacy:
         given["epsilon"] = no_budget(given)
     account = account_given(given)
@@ -106,6 +115,28 @@ def count(  # noqa: PLR0913 - one parameter per option
         typer.echo("\n".join(map(console.printable, _lines(found, trained, written))))
     if out is not None and (written is None or keeper.elsewhere is not None):
         raise typer.Exit(2)
+
+
+def _expect(
+    data: Path,
+    wanted: CountingRequest,
+    given: dict[str, Any],
+    epsilons: tuple[float, ...],
+    *,
+    json: bool,
+) -> None:
+    """Print the noise of a count to expect at several budgets; no cell is read."""
+    also = console.first_given(given, ("epsilon", "account"))
+    if also:
+        raise InputError(f"--expect says the budgets and charges nothing; leave {also} out")
+    found = {}
+    for epsilon in epsilons:
+        _, proposal = _prepared(data, wanted, {**given, "epsilon": epsilon})
+        found[epsilon] = counting.expected_noise(proposal)
+    if json:
+        console.emit({"expected": [{"epsilon": k, "noise": v} for k, v in found.items()]})
+    else:
+        typer.echo("\n".join(counting.expected_lines(found)))
 
 
 def _prepared(

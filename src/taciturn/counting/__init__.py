@@ -1,13 +1,14 @@
 """Tables by groups, survival curves and tests, from one noised question of counts."""
 
 from taciturn.counting.margins import Reconciled, reconciled, whole_numbers
-from taciturn.counting.printed import lines_of, title_of
+from taciturn.counting.printed import expected_lines, lines_of, title_of
 from taciturn.counting.request import (
     CountedTables,
     CountingRequest,
     cells_of,
     counted_tables,
     counting_request,
+    expected_noise,
     noised_counts,
     tables_of,
 )
@@ -25,7 +26,7 @@ __all__ = [
     "SurvivalCurves",
     "cells_of",
     "counted_tables",
-    "counting_request",
+    "counting_request", "expected_lines", "expected_noise",
     "grouped_table",
     "homogeneity",
     "lines_of",

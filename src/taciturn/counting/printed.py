@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from taciturn.counting.request import CountedTables
 from taciturn.counting.survival import Curve, SurvivalCurves
-from taciturn.counting.tables import Cell, ChiSquared, GroupedTable
+from taciturn.counting.tables import QUANTILE, Cell, ChiSquared, GroupedTable
 
 NOTE = "counts with shares of the group, and 95 % intervals of these by sampling and noise"
 GRID_NOTE = (
@@ -25,6 +25,15 @@ def noise_text(counted: CountedTables) -> str:
     if counted.noise == 0:
         return "no noise"
     return f"noise: standard deviation {counted.noise:.3g} per count, before tables are reconciled"
+
+
+def expected_lines(found: Mapping[float, float]) -> list[str]:
+    """Return the noise of a count at each epsilon as lines of text, with what it hides."""
+    rows = [["epsilon", "noise of a count", "95 % interval", "hidden below"]]
+    for epsilon, noise in found.items():
+        half = QUANTILE * noise
+        rows.append([f"{epsilon:g}", f"{noise:.3g}", f"+- {half:.3g}", f"{half:.0f} records"])
+    return ["Expected, whatever the records are:", *_aligned(rows)]
 
 
 def words_of_test(test: ChiSquared | None, name: str) -> str:

@@ -183,6 +183,12 @@ def counted_tables(proposal: Proposal, plan: Plan, released: HostArray) -> Count
     )
 
 
+def expected_noise(proposal: Proposal) -> float:
+    """Return the standard deviation of the noise of every count that a proposal would have."""
+    cells_of(proposal)
+    return math.sqrt(noise_variance(proposal.plan()))
+
+
 def tables_of(
     cells: Cells, noised: Float[HostArray, "S"], records: int, variance: float
 ) -> CountedTables:
