@@ -24,12 +24,14 @@ from taciturn.counting import (
     tables_of,
     whole_numbers,
 )
+from taciturn.datasets import load
 from taciturn.errors import InputError
+from taciturn.estimators import PrivateLogisticRegression
 from taciturn.features import Axis, Block, Cells, Grid, even_grid, feature_map_named
 from taciturn.kernel.questions import Counts
 from taciturn.tables import inputs_of
 from taciturn.tables.bounds import bounds_from_dict
-from taciturn.training import Request
+from taciturn.training import Request, train_on
 from taciturn_verify import verify
 
 BOUNDS = {
@@ -384,6 +386,15 @@ def test_counts_are_no_model(command, tmp_path, capsys):
     for more in ([method], [features], [method, features]):
         assert main([*given, *more]) == 2
         assert "taciturn count" in capsys.readouterr().err
+
+
+def test_neither_an_estimator_nor_a_data_set_has_a_method_without_a_model():
+    with pytest.raises(InputError, match="releases no model"):
+        PrivateLogisticRegression(epsilon=1.0, delta=1e-3, algorithm="counts").fit(
+            np.eye(4), [0, 1, 0, 1]
+        )
+    with pytest.raises(InputError, match="is for a table with bounds"):
+        train_on(load("digits"), Request(epsilon=1.0, delta=1e-6, algorithm="counts", rounds=1))
 
 
 # what noise hides

@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Bool, Int
 
 from taciturn import checks
+from taciturn.algorithms import COUNTS
 from taciturn.datasets import Dataset, Split, divided
 from taciturn.errors import InputError
 from taciturn.features import (
@@ -579,6 +580,8 @@ def check_data(data: Counted | DividedData, proposal: Proposal) -> None:
     Records that are only counted may have the features of any proposal.
     """
     facts = data.facts
+    if proposal.method.name == COUNTS and facts.table is None:
+        raise InputError(f"the method {COUNTS} is for a table with bounds; use taciturn count")
     if isinstance(data, Counted):
         facts = facts.model_copy(update={"features": proposal.data.features})
     check_known(facts, data.all_counts, proposal, rows_per_person=data.rows_per_person)
