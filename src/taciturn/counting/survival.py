@@ -154,13 +154,13 @@ def _derivatives(
     """Return the derivatives of log S_j by the cells."""
     last, (size, groups) = len(at_risk), found.cells.shape
     with np.errstate(divide="ignore"):
-        own = np.where(remaining > 0, 1 / remaining, 0.0)
-    steps = np.cumsum(own - 1 / at_risk) if last else np.zeros(0)
+        survivors = np.where(remaining > 0, 1 / remaining, 0.0)
+    steps = np.cumsum(survivors - 1 / at_risk) if last else np.zeros(0)
     made = np.zeros((last, size // 2, 2, groups))
     for place in range(last):
         upto = np.append(steps[: place + 1], np.full(size // 2 - place - 1, steps[place]))
         made[place, :, :, group] = upto[:, None]
-        made[place, : place + 1, 1, group] -= own[: place + 1]
+        made[place, : place + 1, 1, group] -= survivors[: place + 1]
     return made.reshape(last, size, groups)
 
 

@@ -151,8 +151,8 @@ class Cells(FeatureMap):
     With k the number of the cell, from 0, of n the entry is 2 (k + 1/2) / n - 1: the middle of the
     k-th of n equal parts of [-1, 1], by which `taciturn.kernel.questions.Counts` knows it. A
     category has its public values; a number the intervals between its public cut points, given in
-    parentheses or as `bins` of the bounds file, each with its lower end. Empty cells are a level of
-    their own where the bounds file has an indicator of them.
+    parentheses or as `bins` of the bounds file, each with its lower end. Empty cells are a
+    separate level where the bounds file has an indicator of them.
 
     *Survival times.* The time t, in (0, T], T the end of its public range, is in the interval
     (t_{j-1}, t_j] of the grid of cut points, a time of 0 in the first one; beside it stands whether
