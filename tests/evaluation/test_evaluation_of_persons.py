@@ -13,7 +13,7 @@ from taciturn.cli.main import main
 from taciturn.errors import InputError, PrivacyError
 from taciturn.estimators import PrivateLogisticRegression
 from taciturn.kernel.privacy import Adjacency, ReplaceOne, ZeroOut
-from taciturn.kernel.questions import ClippedErrors, Point, Tally
+from taciturn.kernel.questions import ClippedErrors, Counts, Point, Tally
 from taciturn.kernel.records import (
     Draw,
     Persons,
@@ -75,6 +75,7 @@ def test_a_person_with_other_rows_more_or_fewer_moves_the_answer_by_its_bound_an
     assert 0.96 <= beside <= 1 + 1e-12
     assert largest(EveryRow(2, rows_per_person=K), adjacency) > 2.9
     assert largest(ClippedErrors(rows_per_person=K), adjacency) <= 1 + 1e-12
+    assert 0.999 <= largest(Counts((2, 3), rows_per_person=K), adjacency) <= 1 + 1e-12
 
 
 def test_the_bound_is_that_of_one_term_a_person_and_refuses_other_persons():

@@ -16,7 +16,7 @@ LAYOUT = {
     tokenize.ENDMARKER,
 }  # fmt: skip
 # lines of code without docstrings, comments and lists of names, at most
-MOST = {"minimisers": 258, "exact": 80, "all other files": 4825}
+MOST = {"minimisers": 258, "exact": 80, "all other files": 4852}
 # files with an argument of their own: steps that minimise, and what noise inside them costs
 GROUP = {"minimisers": "minimisers", "objective": "minimisers", "exact": "exact"}
 

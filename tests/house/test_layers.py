@@ -37,7 +37,7 @@ LAYERS = [
     ("engine",),
     ("models",),
     ("training",),
-    ("audit", "estimators", "regression"),
+    ("audit", "counting", "estimators", "regression"),
     ("report",),
     ("cli",),
 ]

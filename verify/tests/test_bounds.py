@@ -104,6 +104,18 @@ def test_a_tally_with_offsets_moves_them_too():
     assert bound(question, noise="laplace", relation="zero_out") == pytest.approx(least)
 
 
+def test_counts_move_two_cells_of_every_table():
+    question = {"kind": "counts", "tables": 3}
+    terms = [[int(i == j) for j in range(2)] * 3 for i in range(2)]
+    assert bound(question) == pytest.approx(math.dist(*terms))
+    assert bound(question, noise="laplace") == 6
+    assert bound(question, relation="zero_out") == pytest.approx(math.sqrt(3))
+    assert bound(question, relation="zero_out", noise="laplace") == 3
+    persons = question | {"rows_per_person": 3}
+    assert bound(persons, unit="person") == pytest.approx(math.sqrt(6))
+    assert bound(persons, unit="agent") == pytest.approx(4 * math.sqrt(6))
+
+
 def test_units_change_as_many_records_as_they_have():
     assert bound(MEAN, unit="agent") == pytest.approx(6.0)
     assert bound(MEAN, unit="person") == pytest.approx(1.8)

@@ -213,6 +213,8 @@ def test_every_kind_of_question_has_the_sensitivity_of_the_specification(ask):
         (bent, {}, math.sqrt(2 * 12 + 4 * 12) / 50),
         (bent | {"squares": 3.0}, zeroed | agent, 200 * math.sqrt(12 + 12 + 9) / 50),
         ({"kind": "tally", "rows_per_person": 7}, agent, 29 * math.sqrt(2)),
+        ({"kind": "counts", "tables": 5}, {}, math.sqrt(10)),
+        ({"kind": "counts", "tables": 5, "rows_per_person": 7}, zeroed | agent, 29 * math.sqrt(5)),
         ({"kind": "errors"}, {}, math.sqrt(3)),
         ({"kind": "targets", "steps": 20, "targets": 9}, target | agent, 0.5 * math.sqrt(10)),
         ({"kind": "targets", "steps": 33, "targets": 9}, target | agent, 0.5 * 3),

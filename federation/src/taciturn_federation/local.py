@@ -17,11 +17,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
 
+import jax
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from jaxtyping import Float
 
-from taciturn.algorithms import METHODS, Method
+from taciturn.algorithms import COUNTS, METHODS, Method, StarAlgorithm
 from taciturn.budget import Account, Charge
 from taciturn.engine import Plan, charge_of, charge_of_legs, records_for_door, shapes_of
 from taciturn.engine.program import Program
@@ -85,7 +86,10 @@ class Layouts(NamedTuple):
 def layouts_of(program: Program) -> Layouts:
     """Return the layouts of a program, from public facts alone; nothing is computed."""
     state, message, inbox = map(Layout.of, shapes_of(program))
-    return Layouts(state, inbox, message, Layout.of(program.template))
+    model, method = program.template, program.algorithm
+    if isinstance(method, StarAlgorithm):  # counts have another shape than a model
+        model = jax.eval_shape(lambda: method.model(method.first_public(program.template)))
+    return Layouts(state, inbox, message, Layout.of(model))
 
 
 class AgentLeg(NamedTuple):
@@ -403,7 +407,7 @@ def check_runnable(proposal: Proposal, methods: Mapping[str, Method]) -> None:
             "the proposal deals records out to the agents at random, and each site has a file; "
             "request a proposal of taciturn study"
         )
-    if name not in methods:
+    if name not in methods and name != COUNTS:
         raise InputError(
             f"the proposal needs the method {name[:100]!r}, which is not one of taciturn's; a site "
             "runs code of others only if its owner names it: add --method, or decline"

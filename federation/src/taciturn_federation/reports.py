@@ -17,10 +17,11 @@ import numpy as np
 import typer
 
 import taciturn
-from taciturn.algorithms import Method
+from taciturn.algorithms import COUNTS, Method
 from taciturn.budget import Account, check_fits, private_opener, total_of
 from taciturn.certificates import stated
 from taciturn.cli import error_line, printable
+from taciturn.counting import CountedTables, counted_tables, lines_of
 from taciturn.engine import Charged, Plan
 from taciturn.engine.charging import purpose_of
 from taciturn.errors import InputError
@@ -42,6 +43,7 @@ from taciturn.report import (
     charged_line,
     charged_values,
     counted,
+    counting_sections,
     json_text,
     plan_values,
     promise,
@@ -311,6 +313,9 @@ def read_progress(file: Path) -> str | None:
 
 # after a run
 
+_RELEASED = ("model.json", "counts.json", "counts.csv")
+_MODEL, _TABLES = ("Model", "model.json"), ("Tables", "counts.csv")
+
 
 @dataclass(frozen=True, kw_only=True)
 class RunReport:
@@ -342,10 +347,18 @@ class RunReport:
         return self.signed.participants[self.agent].name
 
     @property
+    def tables(self) -> CountedTables | None:
+        """The tables of a run that counts; None for a training, or without a release."""
+        proposal, mean = self.signed.proposal, self.outcome.model
+        if mean is None or proposal.method.name != COUNTS:
+            return None
+        return counted_tables(proposal, self.plan, np.asarray(mean))
+
+    @property
     def model(self) -> Model | None:
         """The released model in the units of the columns; None without one."""
         weights = self.outcome.model
-        if weights is None:
+        if weights is None or self.tables is not None:
             return None
         proposal, features = self.signed.proposal, self.signed.proposal.data.feature_map
         if self.outcome.centre is not None:
@@ -389,7 +402,7 @@ class RunReport:
 
         Returns the file of the certificate; None without a model. Raises as `write_folder`.
         """
-        signed, model = self.signed, self.model
+        signed, model, tables = self.signed, self.model, self.tables
         texts = {
             "results.json": json_text(self.values(out)),
             "proposal.json": signed.to_json() + "\n",
@@ -399,20 +412,24 @@ class RunReport:
         certificate = None
         if model is not None:
             texts["model.json"] = model_text(model)
+        if tables is not None:
+            texts["counts.json"] = tables.to_json()
+            texts["counts.csv"] = tables.to_frame().to_csv(index=False)
+        if self.outcome.model is not None:
             certificate = certificate_file(
                 self.plan, self.certificate, data=signed.study, proposal=signed.digest,
                 algorithm=signed.proposal.method.name,
             )  # fmt: skip
-        return write_folder(
-            texts, out, force=force, obsolete=("model.json",), certificate=certificate
-        )
+        return write_folder(texts, out, force=force, obsolete=_RELEASED, certificate=certificate)
 
     def page(self) -> Page:
         """Return the report as a page."""
         signed, proposal, certificate = self.signed, self.signed.proposal, self.certificate
+        tables = self.tables
+        did = "trained one model on" if tables is None else "counted"
         story = (
-            f"{len(signed.participants)} sites, each with a separate signing key, jointly trained "
-            f"one model on {proposal.units_text}, in {self.plan.rounds} rounds of "
+            f"{len(signed.participants)} sites, each with a separate signing key, jointly {did} "
+            f"{proposal.units_text}, in {self.plan.rounds} rounds of "
             f"{proposal.method.name}. Each sent answers with noise that it drew itself, and no "
             "records. Their machines are not known here. "
             f"{_capital(self.outcome.line)}."
@@ -437,6 +454,7 @@ class RunReport:
             sections=(
                 *([] if self.outcome.model is None else [certificate_section(certificate)]),
                 *local,
+                *(() if tables is None else counting_sections(tables)),
                 *score_sections(self.score),
                 Section("Sites", (Table(sites),)),
                 settings_section(proposal, self.plan, certificate),
@@ -447,7 +465,8 @@ class RunReport:
 
     def lines(self, certificate: Path | None) -> list[str]:
         """Return the report for the terminal."""
-        lines = [_capital(self.outcome.line)]
+        lines, tables = [_capital(self.outcome.line)], self.tables
+        lines += [] if tables is None else ["", *lines_of(tables)]
         if self.outcome.model is not None:
             lines += ["", "Certificate", *(f"  {line}" for line in self.certificate.lines()), ""]
         if self.agent is not None:
@@ -456,7 +475,8 @@ class RunReport:
         lines.append(f"Took {self.seconds:.1f} s")
         if certificate is not None:
             out = certificate.parent
-            lines += [f"Report: {out / 'report.html'}", f"Model: {out / 'model.json'}"]
+            what, name = _MODEL if tables is None else _TABLES
+            lines += [f"Report: {out / 'report.html'}", f"{what}: {out / name}"]
             lines.append(f"Certificate: {certificate}")
         return lines
 

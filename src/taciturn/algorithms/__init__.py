@@ -33,6 +33,7 @@ from taciturn.algorithms.gossip import (
 )
 from taciturn.algorithms.linearised_admm import LinearisedADMM, PublicSettings, Settings
 from taciturn.algorithms.methods import (
+    COUNTS,
     LARGEST_SLOPE,
     METHODS,
     Composition,
@@ -64,15 +65,16 @@ from taciturn.algorithms.vradmm import VRADMM, AcceleratedVRADMM, variance_reduc
 from taciturn.kernel.door import Turn
 
 __all__ = [
-    "ADMM", "DPADMM", "EXTRA", "LARGEST_SLOPE", "LONGEST", "METHODS", "MOST_NOISE", "NEWTON",
-    "NIDS", "RECAL", "SADMM", "SHARE", "VRADMM", "AcceleratedADMM", "AcceleratedRenyiADMM",
-    "AcceleratedSplitting", "AcceleratedVRADMM", "Algorithm", "AnswerMessages", "Asked", "Centred",
-    "Composition", "ConsensusADMM", "DualMessage", "EvaluateModel", "Exchanged", "GossipAlgorithm",
-    "GossipState", "LinearisedADMM", "LinearisedGossipADMM", "Method", "Newton", "Noise",
-    "NoisedGossip", "NoisedRelay", "NoisyGradient", "OneQuestion", "Option", "PublicSettings",
-    "RateWarning", "RelayAlgorithm", "RenyiADMM", "ServerMethod", "Setting", "Settings",
-    "SplittingADMM", "StarAlgorithm", "Turn", "Value", "Walkman", "add_centre", "at_agents",
-    "averaging", "batch_variance", "centre_multiplier", "check_centre", "check_options",
-    "method_named", "noise_of_gradients", "noise_share", "radius_of", "register",
-    "rounds_by_default", "settled", "smoothness_of", "unpacked", "variance_reduction",
+    "ADMM", "COUNTS", "DPADMM", "EXTRA", "LARGEST_SLOPE", "LONGEST", "METHODS", "MOST_NOISE",
+    "NEWTON", "NIDS", "RECAL", "SADMM", "SHARE", "VRADMM", "AcceleratedADMM",
+    "AcceleratedRenyiADMM", "AcceleratedSplitting", "AcceleratedVRADMM", "Algorithm",
+    "AnswerMessages", "Asked", "Centred", "Composition", "ConsensusADMM", "DualMessage",
+    "EvaluateModel", "Exchanged", "GossipAlgorithm", "GossipState", "LinearisedADMM",
+    "LinearisedGossipADMM", "Method", "Newton", "Noise", "NoisedGossip", "NoisedRelay",
+    "NoisyGradient", "OneQuestion", "Option", "PublicSettings", "RateWarning", "RelayAlgorithm",
+    "RenyiADMM", "ServerMethod", "Setting", "Settings", "SplittingADMM", "StarAlgorithm", "Turn",
+    "Value", "Walkman", "add_centre", "at_agents", "averaging", "batch_variance",
+    "centre_multiplier", "check_centre", "check_options", "method_named", "noise_of_gradients",
+    "noise_share", "radius_of", "register", "rounds_by_default", "settled", "smoothness_of",
+    "unpacked", "variance_reduction",
 ]  # fmt: skip

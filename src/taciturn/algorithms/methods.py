@@ -14,6 +14,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, TypeVar
 
+import jax.numpy as jnp
 import numpy as np
 
 from taciturn import checks
@@ -23,7 +24,7 @@ from taciturn.algorithms.gossip import EXTRA, NIDS, LinearisedGossipADMM
 from taciturn.algorithms.linearised_admm import LinearisedADMM
 from taciturn.algorithms.newton import COVARIANCES, NEWTON, newton
 from taciturn.algorithms.noisy_gradient import ROUNDS, NoisyGradient, rounds_to_horizon
-from taciturn.algorithms.one_question import OneQuestion
+from taciturn.algorithms.one_question import EvaluateModel, OneQuestion
 from taciturn.algorithms.relay import RECAL, Walkman
 from taciturn.algorithms.splitting import (
     SADMM,
@@ -65,6 +66,7 @@ class Setting:
 
     `clip`: bound on the norm of a record's coefficient; may be infinite. `options`: the values of
     the method's options, by name. `fixed`: the places of features with a given coefficient.
+    `cells`: the number of cells of each table that is counted; by default two of every feature.
     """
 
     problem: Problem
@@ -74,6 +76,7 @@ class Setting:
     rounds: int
     options: dict[str, Value]
     fixed: tuple[tuple[int, float], ...] = ()
+    cells: tuple[int, ...] = ()
 
     def number(self, option: str) -> float:
         """Return the value of an option that is a number."""
@@ -403,6 +406,14 @@ def _newton(setting: Setting) -> Composition:
     return Composition(algorithm, algorithm.asks)
 
 
+def _counts(setting: Setting) -> Composition:
+    """Return one question for the counts in all tables, at no point."""
+    facts = setting.facts
+    asked = questions.Counts(setting.cells or (2,) * facts.shape[0])
+    cells = asked.answer_shape(facts.shape)[0]
+    return Composition(EvaluateModel(jnp.zeros(facts.shape), cells), (asked,))
+
+
 _SAMPLED = (SAMPLING_RATE, BATCH_SIZES)
 _STRUCTURED: dict[str, Any] = {
     "options": (*_SAMPLED, SMOOTHING, STEP_RULE),
@@ -493,6 +504,8 @@ _METHODS: dict[str, Method] = {
     },
 }
 METHODS: Mapping[str, Method] = MappingProxyType(_METHODS)
+COUNTS = "counts"  # it releases counts and no model, so it is no method of the table
+_COUNTING = Method(build=_counts, summary="counts in tables, asked once", rounds=1, minimises=True)
 
 
 def register(kind: T) -> T:
@@ -514,6 +527,8 @@ def register(kind: T) -> T:
 
 def method_named(name: str, methods: Mapping[str, Method] = METHODS) -> Method:
     """Return the method of that name; `InputError` if there is none."""
+    if name == COUNTS:
+        return _COUNTING
     if name not in methods:
         raise InputError(f"unknown algorithm {name!r}; choose from {', '.join(methods)}")
     return methods[name]

@@ -22,6 +22,7 @@ from taciturn.kernel.door import Chance, Door, Live, Raw, Record
 from taciturn.kernel.exact import exact_answers
 from taciturn.kernel.privacy import Adjacency, Messages, Observer, ReplaceOne, Terms
 from taciturn.kernel.questions import (
+    Counts,
     Derivatives,
     Gradient,
     Oracle,
@@ -194,6 +195,9 @@ class Canary:
     *Derivatives.* The parts cannot move by their bounds at once. With opposite coefficients and k =
     x'z the square of the move is C^2 (2 + 2 k) + W^2 (2 - 2 k^2), and in `Newton` W^2 = 2/3 C^2: k
     = 3/4 is best, 0.875 of the bound, or 0.86 with the mean square.
+
+    *Counts.* All entries of one record are above 0, and those of the other below, so that it leaves
+    a cell of every table for another one.
     """
 
     problem: problems.Problem
@@ -274,6 +278,9 @@ def saturated(oracles: tuple[Oracle, ...]) -> Oracle | None:
 def _saturating(oracle: Oracle, features: int) -> tuple[HostArray, HostArray] | None:
     """Return two rows of norm 1 between which the answer moves by the full bound."""
     one, two = np.eye(features)[:2]
+    if isinstance(oracle, Counts):
+        side = np.full(features, 1 / math.sqrt(features))
+        return side, -side
     if isinstance(oracle, Statistics) and oracle.target_bound == 1:
         return one, one / 2 + math.sqrt(3) / 2 * two
     if isinstance(oracle, Derivatives) and oracle.clip == 1:

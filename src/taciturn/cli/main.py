@@ -123,6 +123,7 @@ _SUMMARIES = {
     "plan": "Predict noise and accuracy from public facts; no record is read.",
     "train": "Train a model on a data set or a table within a total privacy budget.",
     "regress": "Estimate a regression, with standard errors, within a total privacy budget.",
+    "count": "Count records in tables and survival curves within a total privacy budget.",
     "tune": "Train several candidates and choose one on held-out records, within one budget.",
     "bounds": "Print a bounds file filled in from a table: edit it and pass it to taciturn train.",
     "predict": "Predict the target of every row, as CSV on standard output.",

@@ -17,9 +17,10 @@ from types import MappingProxyType
 from typing import Any
 
 from taciturn import checks
-from taciturn.algorithms import METHODS, Algorithm, Composition, Method, Value
+from taciturn.algorithms import COUNTS, METHODS, Algorithm, Composition, Method, Value
 from taciturn.cli.console import Option
 from taciturn.errors import InputError
+from taciturn.features import CELLS
 from taciturn.kernel.privacy import Observer, Sum
 from taciturn.names import observer_named
 from taciturn.problems import Named, Problem, register
@@ -124,6 +125,8 @@ def run_options(
         needless = name == "delta" and given["epsilon"] == math.inf
         if given[name] is None and not needless:
             raise InputError(f"no {name} is given; a budget has no default: add --{name}")
+    if given["algorithm"] == COUNTS or (given["features"] or "").startswith(CELLS):
+        raise InputError("counts are no model, and cells no features of one; use taciturn count")
     algorithm = next(iter(METHODS)) if given["algorithm"] is None else given["algorithm"]
     methods, weights = (methods_of or methods_with)(algorithm), given["regulariser"]
     structure = StructureRequest(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -36,11 +36,12 @@ class Output:
 class Keeper:
     """Writes what a run released before anything else is computed.
 
-    `certificate` is its file, once written; `elsewhere` the folder used instead, if the requested
-    one could not be written.
+    `save` writes it, into a folder; `certificate` is its file, once written; `elsewhere` the folder
+    used instead, if the requested one could not be written.
     """
 
     output: Output
+    save: Callable[..., Path] = report.save_released
     certificate: Path | None = None
     elsewhere: Path | None = None
 
@@ -52,7 +53,7 @@ class Keeper:
     def keep(self, training: Training) -> None:
         """Write model, trace and certificate, if a report is asked for."""
         if self.folder is not None:
-            self.certificate = report.save_released(training, self.folder, force=self.output.force)
+            self.certificate = self.save(training, self.folder, force=self.output.force)
 
     def settle(self, training: Training) -> None:
         """Write it now if it could not be written before, if necessary into another folder.

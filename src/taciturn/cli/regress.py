@@ -95,7 +95,7 @@ def regress(  # noqa: PLR0913 - one parameter per option
         _expect(data, wanted, given, numbers("expect", expect), mean, json=json)
         return
     if without_privacy:
-        given["epsilon"] = _no_budget(given)
+        given["epsilon"] = no_budget(given)
     account = account_given(given)
     keeper = Keeper(Output(out, force, False, False, json))
     if out is not None:
@@ -156,7 +156,7 @@ def _prepared(
     return counted, proposal
 
 
-def _no_budget(given: dict[str, Any]) -> float:
+def no_budget(given: dict[str, Any]) -> float:
     """Return infinity; `InputError` if a budget is given."""
     also = console.first_given(given, ("epsilon", "delta", "account"))
     if also:

@@ -18,7 +18,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from taciturn import checks
-from taciturn.algorithms import METHODS, Algorithm, register
+from taciturn.algorithms import COUNTS, METHODS, Algorithm, register
 from taciturn.budget import Account
 from taciturn.engine import check_chargeable
 from taciturn.errors import (
@@ -414,6 +414,8 @@ class PrivateLinearModel(BaseEstimator, abc.ABC):  # type: ignore[misc]
         if not isinstance(self.features, str | None):
             raise InputError(f"features is {self.features!r}; write {usage()}, or {COLUMNS!r}")
         method = self.algorithm
+        if method == COUNTS:
+            raise InputError(f"the method {COUNTS} releases no model; choose another algorithm")
         return Request(
             **{name: getattr(self, name) for name in same},
             algorithm=method if isinstance(method, str) else name_of_class(register(method)),

@@ -11,17 +11,20 @@ from types import MappingProxyType
 from taciturn.errors import InputError
 from taciturn.features.around import CONSTANT, CentredRows
 from taciturn.features.bins import Bins, Hats, set_bins
+from taciturn.features.cells import ALL_RECORDS, Axis, Block, Cells, Grid, even_grid, with_grid
 from taciturn.features.feature_map import MISSING, FeatureMap, Inputs, LazyRows, Variable, applied
 from taciturn.features.formula import ALL, Formula, Response
 from taciturn.features.fourier import Fourier
 from taciturn.features.scattering import Scattering
 
 __all__ = [
-    "ALL", "COLUMNS", "CONSTANT", "FEATURES", "FORMULA", "HATS", "MISSING", "CentredRows",
-    "FeatureMap", "Formula", "Inputs", "LazyRows", "Response", "Variable", "applied",
-    "feature_map_named", "set_bins", "usage",
+    "ALL", "ALL_RECORDS", "CELLS", "COLUMNS", "CONSTANT", "FEATURES", "FORMULA", "HATS", "MISSING",
+    "Axis", "Block", "Cells", "CentredRows", "FeatureMap", "Formula", "Grid", "Inputs", "LazyRows",
+    "Response", "Variable", "applied", "even_grid", "feature_map_named", "set_bins", "usage",
+    "with_grid",
 ]  # fmt: skip
 
+CELLS = "cells:"  # followed by the tables that are counted (`Cells`)
 FORMULA = "formula:"  # followed by a formula, with a left side for a survival time
 COLUMNS, HATS = "columns", "hats:10"  # no map; the default of tables where it is likely to pay
 
@@ -40,6 +43,8 @@ def feature_map_named(text: str, inputs: Inputs) -> FeatureMap:
     """Return the feature map with that name, for records with these public facts."""
     if text.startswith(FORMULA):
         return Formula(inputs, text.removeprefix(FORMULA))
+    if text.startswith(CELLS):
+        return Cells(inputs, text.removeprefix(CELLS))
     name, colon, number = text.partition(":")
     if name not in FEATURES:
         raise InputError(f"there is no feature map {name!r}; choose from {usage()}")

@@ -37,6 +37,7 @@ class Variable(NamedTuple):
     - `indicator`: Whether missing cells of a number are marked.
     - `zero`, `unit`: An entry e stands for the number zero + unit e, on the column's scale.
     - `scale`, `ends`: The scale of its numbers, and their public range.
+    - `edges`: The public cut points of its numbers, in their units; none without bins.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Variable(NamedTuple):
     square: float = 1.0
     missing: bool = False
     indicator: bool = False
+    edges: tuple[float, ...] = ()
 
     @property
     def reference(self) -> str:
@@ -69,7 +71,7 @@ class Inputs:
     # height, width and channels; columns are ordered by channel, then by row
     picture: tuple[int, int, int] | None = None
     variables: tuple[Variable, ...] = ()  # of a table, in its order
-    target: Variable | None = None  # of a table, if it is a number; it has no place
+    target: Variable | None = None  # of a table; its place is behind the columns (`joined`)
 
     def __post_init__(self) -> None:
         checks.positive("record_norm", self.record_norm)
@@ -138,6 +140,14 @@ class FeatureMap(ABC):
     def fixed(self) -> tuple[tuple[int, float], ...]:
         """The features whose coefficient is given, and that coefficient: none by default."""
         return ()
+
+    def joined(
+        self,
+        rows: Float[HostArray, "N D"],
+        targets: Num[HostArray, "N"],  # noqa: ARG002 - for maps that need it
+    ) -> Float[HostArray, "N _"]:
+        """Return the rows that `apply` is given: by default those without their targets."""
+        return rows
 
     def respond(
         self,

@@ -100,13 +100,10 @@ def _second(proposal: Proposal, family: Family, mean: float | None) -> tuple[flo
         checks.positive("the expected mean", mean)
     if family.task != "regression" or isinstance(loss, Survival):
         share = 0.5 if mean is None else checks.fraction("the expected mean", mean)
+        percent = f"{100 * share:g} % of"
         if isinstance(loss, Survival):
-            return share, 1.0, f"{100 * share:g} % of records have an event (--mean)"
-        return (
-            share * (1 - share),
-            1.0,
-            f"{100 * share:g} % of responses are the last label (--mean)",
-        )
+            return share, 1.0, f"{percent} records have an event (--mean)"
+        return share * (1 - share), 1.0, f"{percent} responses are the last label (--mean)"
     if isinstance(loss, Gamma):
         return 1.0, 1.0, "a variance of the square of the mean"
     if isinstance(loss, CountLoss):

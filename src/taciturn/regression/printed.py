@@ -78,8 +78,8 @@ def latex_of(table: RegressionTable) -> str:
     title = "".join(c if c.isprintable() else " " for c in title_of(table))
     mark = "" if table.private else "NOT PRIVATE, may not leave: "
     return "\n".join([
-        f"% {mark}{title}", rf"\begin{{tabular}}{{{columns}}}", r"\toprule", head, r"\midrule", *body,
-        r"\bottomrule", r"\end{tabular}", "",
+        f"% {mark}{title}", rf"\begin{{tabular}}{{{columns}}}", r"\toprule", head, r"\midrule",
+        *body, r"\bottomrule", r"\end{tabular}", "",
     ])  # fmt: skip
 
 

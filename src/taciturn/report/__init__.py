@@ -1,6 +1,7 @@
 """Reports: a finished training as JSON for programs and as one page for people."""
 
 from taciturn.report.accounts import charged_line, charged_values, promise
+from taciturn.report.counting import counting_page, counting_sections, save_noised, survival_figure
 from taciturn.report.page import (
     BLUE,
     GREY,
@@ -33,6 +34,7 @@ from taciturn.report.results import (
 from taciturn.report.save import (
     FIRST_CERTIFICATE,
     ORACLE,
+    certificate_text,
     check_out,
     numbered,
     save,
@@ -53,9 +55,10 @@ from taciturn.report.training import (
 __all__ = [
     "BLUE", "CERTIFIED", "FIRST_CERTIFICATE", "GREY", "INK", "NOT_PROTECTED", "ORACLE", "ORANGE",
     "STYLE", "UNPROTECTED", "Details", "Drawing", "Items", "Note", "Page", "Section", "Table",
-    "account_section", "certificate_file", "certificate_section", "charged_line", "charged_values",
-    "check_out", "counted", "drawing", "error_name", "forest", "inline_svg", "json_text",
-    "label_axes", "numbered", "plan_values", "promise", "regression_page", "results", "run_page",
-    "save", "save_released", "score_sections", "settings_section", "spread", "stamps", "strict",
-    "write_folder",
+    "account_section", "certificate_file", "certificate_section", "certificate_text",
+    "charged_line", "charged_values", "check_out", "counted", "counting_page", "counting_sections",
+    "drawing", "error_name", "forest", "inline_svg", "json_text", "label_axes", "numbered",
+    "plan_values", "promise", "regression_page", "results", "run_page", "save", "save_noised",
+    "save_released", "score_sections", "settings_section", "spread", "stamps", "strict",
+    "survival_figure", "write_folder",
 ]  # fmt: skip

@@ -71,9 +71,10 @@ _FACTS: Mapping[str, str] = MappingProxyType({
     "perturbed": "coefficient row rho smoothness residual output_noise",
     "moments": "row target", "derivatives": "coefficient row weight divisor squares?",
     "target sums": "row target", "targets": "steps targets",
-    "tally": "rows_per_person? offsets?", "errors": "rows_per_person?",
+    "tally": "rows_per_person? offsets?", "counts": "tables rows_per_person?",
+    "errors": "rows_per_person?",
 })  # fmt: skip
-_COUNTS = ("steps", "targets", "rows_per_person")
+_COUNTS = ("steps", "targets", "tables", "rows_per_person")
 _DIVISORS = ("curvature", "divisor", "rho", "output_noise")
 _MECHANISMS: Mapping[str, Callable[[], Mechanism]] = MappingProxyType(
     {"gaussian": Gaussian, "laplace": Laplace, "nonoise": NoNoise}

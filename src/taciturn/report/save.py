@@ -48,7 +48,7 @@ def save_released(training: Training, out: Path, *, force: bool) -> Path:
     With `force`, the other files of an earlier report are deleted, except certificates.
     """
     added = write_folder(
-        _released(training), out, force=force, obsolete=_ALL, certificate=_certificate(training)
+        _released(training), out, force=force, obsolete=_ALL, certificate=certificate_text(training)
     )
     assert added is not None
     return added
@@ -97,7 +97,7 @@ def save(  # noqa: PLR0913 - what is written, where, and beside what
         text = attempts.attempt(f"computing {name}", step, None, private=name == ORACLE)
         if text is not None:
             texts[name] = text
-    stated = _certificate(training) if certificate is None else None
+    stated = certificate_text(training) if certificate is None else None
     force, obsolete = force or certificate is not None, (ORACLE, CURVES)
     added = write_folder(texts, out, force=force, obsolete=obsolete, certificate=stated)
     return certificate or added or out
@@ -118,7 +118,8 @@ def _plan(training: Training) -> dict[str, Any]:
     return plan
 
 
-def _certificate(training: Training) -> str:
+def certificate_text(training: Training) -> str:
+    """Return the certificate file of a finished run."""
     return certificate_file(
         training.plan,
         training.certificate,

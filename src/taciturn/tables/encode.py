@@ -299,11 +299,14 @@ def inputs_of(bounds: Bounds) -> Inputs:
             numbers.append(place)
         variables.append(_variable(name, place, fact, bounds.interval))
         place += len(entries_of(fact))
-    known, target = tuple(variables), None
-    if isinstance(bounds.target, Numeric):
-        target = _variable(bounds.target_name, -1, bounds.target, "symmetric")
+    target = _variable(bounds.target_name, len(names), bounds.target, "symmetric")
     return Inputs(
-        names, encoded_norm(bounds), tuple(numbers), place, variables=known, target=target
+        names,
+        encoded_norm(bounds),
+        tuple(numbers),
+        place,
+        variables=tuple(variables),
+        target=target,
     )
 
 
@@ -315,8 +318,9 @@ def _variable(name: str, place: int, fact: Column, interval: Interval) -> Variab
     zero, unit = fact.zero_and_unit(interval)
     ends, plain = (fact.minimum, fact.maximum), fact.weight == 1 and fact.bins is None
     return Variable(
-        name, place, None, plain, zero, unit, fact.scale, ends, square, missing, fact.indicator
-    )
+        name, place, None, plain, zero, unit, fact.scale, ends, square, missing, fact.indicator,
+        fact.edges,
+    )  # fmt: skip
 
 
 def encoded_rows(

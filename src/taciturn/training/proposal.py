@@ -15,7 +15,7 @@ from taciturn.documents import Document, Extended
 from taciturn.engine import traffic_of
 from taciturn.engine.planning import Plan, check_size, plan, trust_conditions
 from taciturn.errors import InputError
-from taciturn.features import CONSTANT, Formula
+from taciturn.features import CONSTANT, Cells, Formula
 from taciturn.kernel.questions import BINS, ClippedErrors, Tally, around
 from taciturn.kernel.records import Spec, check_at_one_agent
 from taciturn.problems import ClippedLoss, Named, facts_from, in_target_units, weighted
@@ -169,6 +169,25 @@ class Proposal(Document):
         if missing:
             raise InputError(f"{name} has the option {missing[0]}, and no value is given for it")
         check_size(self.rounds * int(options.get("local_updates", 1)), len(self.counts))
+        self._check_features(name)
+        structured = self.structure is not None
+        if structured and method.structure is None:
+            raise InputError(f"{name} knows no structure; change the structure or the method")
+        if not structured and method.structure == "required":
+            raise InputError(f"{name} solves problems with a structure; give one")
+        kind = None if self.network is None else self.network.kind
+        if kind not in ((None, "tree") if method.network is None else (method.network,)):
+            runs = {
+                None: "on a star, or on a network along a tree",
+                "gossip": "on a network by gossip",
+                "relay": "on a network as a relay, along a walk",
+            }
+            raise InputError(
+                f"{name} runs {runs[method.network]}; change the network or the method"
+            )
+
+    def _check_features(self, name: str) -> None:
+        """Raise `InputError` unless the method called `name` suits the features."""
         features, survival = self.data.feature_map, isinstance(self.problem.loss, problems.Survival)
         if features is not None and features.fixed and name != algorithms.NEWTON:
             raise InputError(f"{name} knows no offset; use {algorithms.NEWTON}, or leave it out")
@@ -184,20 +203,11 @@ class Proposal(Document):
                 f"the loss {self.loss} does not suit the features: a survival time needs a formula "
                 "Surv(time, event) ~ ..., a loss of survival times, and double precision"
             )
-        structured = self.structure is not None
-        if structured and method.structure is None:
-            raise InputError(f"{name} knows no structure; change the structure or the method")
-        if not structured and method.structure == "required":
-            raise InputError(f"{name} solves problems with a structure; give one")
-        kind = None if self.network is None else self.network.kind
-        if kind not in ((None, "tree") if method.network is None else (method.network,)):
-            runs = {
-                None: "on a star, or on a network along a tree",
-                "gossip": "on a network by gossip",
-                "relay": "on a network as a relay, along a walk",
-            }
+        table = self.data.table is not None
+        if isinstance(features, Cells) != (name == algorithms.COUNTS and table):
             raise InputError(
-                f"{name} runs {runs[method.network]}; change the network or the method"
+                f"the method {algorithms.COUNTS} and features of cells belong together; use "
+                "taciturn count"
             )
 
     @property
@@ -265,6 +275,7 @@ class Proposal(Document):
     @property
     def setting(self) -> Setting:
         """What the method is built from: facts about packed rows, or rows around a centre."""
+        features = self.data.feature_map
         return Setting(
             problem=self.problem,
             facts=around(self.facts, math.hypot(1.0, CONSTANT)) if self.centre else self.facts,
@@ -272,7 +283,8 @@ class Proposal(Document):
             terms=self.budget.terms,
             rounds=self.rounds,
             options=dict(self.method.options),
-            fixed=() if self.data.feature_map is None else self.data.feature_map.fixed,
+            fixed=() if features is None else features.fixed,
+            cells=features.sizes if isinstance(features, Cells) else (),
         )
 
     def composition(self, methods: Mapping[str, Method] = METHODS) -> algorithms.Composition:

@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Bool, Int
 
 from taciturn import checks
+from taciturn.algorithms import COUNTS
 from taciturn.datasets import Dataset, Split, divided
 from taciturn.errors import InputError
 from taciturn.features import (
@@ -456,7 +457,7 @@ def divide_records(
     feature_map, y = None, dataset.targets
     if name is not None:
         feature_map = feature_map_named(name, inputs_for(dataset))
-        y = feature_map.respond(x, y)
+        x, y = feature_map.joined(x, y), feature_map.respond(x, y)
         # only features of published records are kept on disk
         published = isinstance(dataset, Dataset) and dataset.public
         x = applied(feature_map, x) if published and feature_map.costly else feature_map.apply(x)
@@ -579,6 +580,8 @@ def check_data(data: Counted | DividedData, proposal: Proposal) -> None:
     Records that are only counted may have the features of any proposal.
     """
     facts = data.facts
+    if proposal.method.name == COUNTS and facts.table is None:
+        raise InputError(f"the method {COUNTS} is for a table with bounds; use taciturn count")
     if isinstance(data, Counted):
         facts = facts.model_copy(update={"features": proposal.data.features})
     check_known(facts, data.all_counts, proposal, rows_per_person=data.rows_per_person)

@@ -26,12 +26,13 @@ def bound_sensitivity(leg: Fields, answer: Fields, terms: Fields, m: int) -> flo
             slope = question.coefficient * question.row * (1 if zero_out else 2)
             bent = question.weight * question.row**2 * (1 if zero_out else math.sqrt(2))
             found = norm * math.hypot(slope, bent, question.squares) * (k / question.divisor)
-        case "tally" | "errors":
+        case "tally" | "counts" | "errors":
             rows, unit, s = question.rows_per_person, terms.unit, getattr(question, "offsets", 0)
             fits = not rows or unit != "person" or rows == terms.rows_per_person
             demand(fits, "a sum over persons needs as many places as the terms state")
             square = 3.0 if question.kind == "errors" else 2.0 - zero_out  # of the 2-norm
             square += (1.5 if zero_out else 2) * s if laplace else (1.5 - zero_out / 4) * s**2
+            square *= getattr(question, "tables", 1)
             n = k if not rows else math.ceil(m / rows) if unit == "agent" else 1
             found = n * (square if laplace else math.sqrt(square))
         case "targets":

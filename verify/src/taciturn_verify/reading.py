@@ -84,6 +84,7 @@ OBJECTS |= dict.fromkeys(PLAIN, "")  # without further fields
 OBJECTS |= dict.fromkeys(("relation bounded_change", "relation target_change"), "beta:number")
 OBJECTS |= dict.fromkeys(("kind moments", "kind target sums"), "row:number target:number")
 OBJECTS |= {"kind errors": (n := "rows_per_person?:count"), "kind tally": f"{n} offsets?:share"}
+OBJECTS["kind counts"] = f"{n} tables:count"
 
 
 def _read_as(form: str, given: Any, place: str, forms: Forms) -> Any:

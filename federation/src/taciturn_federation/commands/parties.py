@@ -32,6 +32,7 @@ from taciturn.cli import (
     table,
     takes,
 )
+from taciturn.counting import CountingRequest, counting_request
 from taciturn.engine import Charged
 from taciturn.errors import InputError, TaciturnError
 from taciturn.models import write_text
@@ -257,6 +258,10 @@ def propose_(  # noqa: PLR0913 - one parameter per option
             help="Release the latest model of an abandoned run; only with an aggregator.",
         ),
     ] = False,
+    count: Annotated[
+        list[str] | None,
+        typer.Option(help="Tables to count instead, as of taciturn count; may be repeated."),
+    ] = None,
     out: Out = None,
     force: Force = False,
     studies: Studies = None,
@@ -273,7 +278,10 @@ def propose_(  # noqa: PLR0913 - one parameter per option
 
     def prepare() -> tuple[Proposal, Any, Any]:
         options = run_options(given)
-        request, facts = options.request, DataFacts.of(opened.invitation.table.bounds)
+        bounds = opened.invitation.table.bounds
+        request, facts = options.request, DataFacts.of(bounds)
+        if count:
+            request = counting_request(request, bounds, CountingRequest(tuple(count)))
         structure = options.structure.of_columns(request.facts_with_features(facts).names)
         counts = [member.count for member in members]
         proposal = propose(facts, counts, request, structure)

@@ -65,6 +65,7 @@ from taciturn.kernel.questions.sampling import (
 from taciturn.kernel.questions.statistics import (
     BINS,
     ClippedErrors,
+    Counts,
     Statistics,
     Tally,
     statistics_size,
@@ -74,7 +75,7 @@ from taciturn.kernel.questions.targets import Residual, TargetGradient, TargetQu
 
 KINDS: tuple[type[Question], ...] = (
     Gradient, RowMean, Recentred, CentredGradient, ProjectedStep, ProximalStep, PerturbedStep,
-    Statistics, Derivatives, Tally, ClippedErrors, TargetGradient, Targets, Residual,
+    Statistics, Derivatives, Tally, Counts, ClippedErrors, TargetGradient, Targets, Residual,
 )  # fmt: skip
 # the forms of queries
 QUERIES: Mapping[str, Any] = MappingProxyType(
@@ -83,7 +84,7 @@ QUERIES: Mapping[str, Any] = MappingProxyType(
 
 __all__ = [
     "BINS", "KINDS", "NEAREST", "QUERIES", "AddedNoise", "AllRecords", "Around", "Assumptions",
-    "AtStep", "Centre", "CentredGradient", "ClippedErrors", "Derivatives", "Drawn",
+    "AtStep", "Centre", "CentredGradient", "ClippedErrors", "Counts", "Derivatives", "Drawn",
     "FixedSizeBatches", "Gradient", "Layout", "Loss", "Margins", "MinibatchDifference",
     "MinibatchGradient", "OnLattice", "Oracle", "Pair", "PerRecord", "PerturbedStep", "Point",
     "PoissonBatches", "ProjectedStep", "ProximalStep", "Question", "Recentred", "RegressionLoss",

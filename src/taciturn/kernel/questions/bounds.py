@@ -197,7 +197,7 @@ def _share(spec: Spec, adjacency: Adjacency) -> Derived:
 
 
 def sums(facts: Facts, spec: Spec, adjacency: Adjacency, norm: Norm) -> Derived:
-    """Return the bound of a sum of indicators (`tally`) or of vectors of [0, 1]^3 (`errors`).
+    """Return the bound of sums of indicators (`tally`, `counts`) or of [0, 1]^3 (`errors`).
 
     **Guarantee.** A term is a function of its record and the public model alone. *Tally:* a term is
     the indicator e_c of one cell; replacing it moves the sum by e_c - e_c', of norm sqrt(2) (2 in
@@ -207,8 +207,11 @@ def sums(facts: Facts, spec: Spec, adjacency: Adjacency, norm: Norm) -> Derived:
     differ by 2 + s^2 (t^2 + t'^2) + s^2 (r - r')^2 <= 2 + s^2 / 2 + s^2; two in one cell by
     s^2 (t - t')^2 + s^2 (r - r')^2 <= 2 s^2, which is less. In the 1-norm the same are 1 + s / 2 +
     s and 2 + s + s. *Errors:* a vector of [0, 1]^3 moves, replaced or set to zero, by at
-    most sqrt(3) (3), which a change from 0 to 1 attains. If several terms may change, it is as many
-    times that, by the triangle inequality.
+    most sqrt(3) (3), which a change from 0 to 1 attains. *Counts:* a term has an indicator of one
+    cell in each of V blocks (`tables`); its square, and that of a change, add up over the blocks:
+    sqrt(2 V) (2 V), or sqrt(V) (V) if it is set to zero, attained where all cells differ. If
+    several terms may change, it is as many times that, by the
+    triangle inequality.
 
     *Persons.* With `rows_per_person` a person adds the mean of these vectors over its rows: weights
     p >= 0 with sum at most 1, so a point of the convex hull of all terms and 0. The distance of two
@@ -222,6 +225,7 @@ def sums(facts: Facts, spec: Spec, adjacency: Adjacency, norm: Norm) -> Derived:
     square: float = 3 if errors else 1 if zero_out else 2  # of the Euclidean norm of a change
     if (weight := facts.get("offsets")) is not None:
         square += (1.5 + (not zero_out) / 2) * weight if l1 else (1.5 - zero_out / 4) * weight**2
+    square *= (tables := facts.get("tables", 1))
     of, what = "m_i ", "indicators of one cell each"
     if each is not None:
         if adjacency.unit == "person" and adjacency.rows_per_person != each:
@@ -234,6 +238,8 @@ def sums(facts: Facts, spec: Spec, adjacency: Adjacency, norm: Norm) -> Derived:
         of, what = "the persons' mean ", "indicators of their rows' cells"
     if errors:
         what = "vectors (t, t^2, t^4) with 0 <= t <= 1"
+    if tables > 1:
+        what += f" of {tables} tables"
     if weight is not None:
         what = f"indicators of one cell each, and {weight:g} times offsets within it"
     size = f"{square:g}" if l1 or square == 1 else f"sqrt({square:g})"
@@ -291,5 +297,5 @@ def _together(adjacency: Adjacency) -> str:
 
 _KINDS: Mapping[str, Callable[..., Derived]] = MappingProxyType({
     "mean": mean, "perturbed": mean, "moments": moments, "derivatives": derivatives, "tally": sums,
-    "errors": sums, "targets": targets, "target sums": target_sums,
+    "counts": sums, "errors": sums, "targets": targets, "target sums": target_sums,
 })  # fmt: skip

@@ -275,6 +275,54 @@ def shares_of_persons(mask: Float[Array, " M"], rows_per_person: int | None) -> 
     return cut(shares, 1.0, digits).astype(mask.dtype)
 
 
+class Counts(_Sums):
+    r"""Counts of an agent's records in the cells of V public tables at once; the query is ignored.
+
+    A row has one entry in [-1, 1] for each table, and table v has n_v = `sizes`[v] cells: the entry
+    x is in cell min(max(floor(n_v (x + 1) / 2), 0), n_v - 1). The answer has the cells of the first
+    table, then those of the second, and so on.
+
+    **Guarantee.** Whatever the row, a record adds 1 to exactly one cell of every table, so the
+    answer is an exact sum of vectors with V ones; the bound is that of `counts`
+    (`taciturn.kernel.questions.bounds.sums`). The cell of an entry depends on its record alone. Of
+    persons the answer adds shares (`shares_of_persons`), as that of `Tally`.
+    """
+
+    kind: ClassVar[str] = "counts"
+
+    sizes: tuple[int, ...] = eqx.field(static=True)
+
+    def __check_init__(self) -> None:
+        checks.at_least("tables", len(self.sizes), 1)
+        checks.at_least("cells of a table", min(self.sizes), 1)
+
+    @override
+    def answer_shape(self, model_shape: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the number of cells of all tables, whatever the model."""
+        return (sum(self.sizes),)
+
+    @override
+    def facts(self, spec: Spec) -> dict[str, Any]:
+        """Return the number of tables, and of places of a person, if persons count."""
+        return super().facts(spec) | {"tables": len(self.sizes)}
+
+    @override
+    def exact(self, shard: Shard, count: Count, query: object) -> Float[Array, "S"]:
+        """Return the counts."""
+        rows, tables = shard.features, len(self.sizes)
+        if rows.shape[-1] != tables:
+            raise InputError(
+                f"rows have {rows.shape[-1]} entries and there are {tables} tables; give an entry "
+                "for each table"
+            )
+        sizes = np.array(self.sizes)
+        cells = jnp.nan_to_num(jnp.floor((rows + 1) / 2 * sizes.astype(rows.dtype)))
+        places = jnp.clip(cells, 0, sizes - 1).astype(jnp.int32) + (np.cumsum(sizes) - sizes)
+        shares = shares_of_persons(shard.mask, self.rows_per_person)
+        zeros = jnp.zeros(sum(self.sizes), shard.mask.dtype)
+        return zeros.at[places].add(jnp.broadcast_to(shares[:, None], places.shape))
+
+
 class ClippedErrors(_Sums):
     r"""Sums over an agent's records of t, t^2 and t^4, t a clipped absolute error.
 
