@@ -134,7 +134,8 @@ def expected_lines(found: list[Expected], records: int) -> list[str]:
         "by sampling: without privacy; a number: its range is six standard deviations;",
         "a category: of two values, equally frequent; rarest value: where a smaller share of the",
         "records has a value of a category, expect no table, and merge it with another one.",
-        f"Assumed: {found[0].assumed}; effects are small. Strong effects make intervals wider.",
+        f"Assumed: {found[0].assumed}, and small effects:",
+        "stronger ones make intervals wider.",
         "Nothing was read, and nothing is charged.",
     ]
     blind = [f"{one.epsilon:g}" for one in found if one.blind]
