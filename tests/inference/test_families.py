@@ -308,6 +308,24 @@ def test_a_value_is_too_rare_for_a_table_where_the_expectation_puts_it(tmp_path,
     assert reason.endswith("least is known of town=b")
 
 
+def test_amounts_of_which_noise_hides_the_mean_of_a_group_give_no_table_or_a_true_one():
+    draw, count = np.random.default_rng(0), 50_000
+    group = draw.choice(["a", "b", "c"], count, p=[0.03, 0.27, 0.7])
+    mean = np.exp(7.5 + 0.3 * (group == "b") - 0.2 * (group == "c"))
+    frame = pd.DataFrame({"group": group, "y": mean * draw.gamma(4, 1 / 4, count)})
+    for seed in range(4):
+        glm = PrivateGLM(
+            formula="y ~ group", family="gamma", epsilon=3.0, delta=1e-6, random_state=seed,
+            bounds={"source": "public", "target": {"name": "y", "min": 100, "max": 20_000},
+                    "columns": {"group": {"values": ["a", "b", "c"]}}},
+        )  # fmt: skip
+        table = glm.fit(frame).table_
+        found = table.to_frame()
+        truth = pd.Series({"(intercept)": 7.5, "group=b": 0.3, "group=c": -0.2})
+        away = (found.estimate - truth[found.index]) / found.standard_error
+        assert table.refused is not None or np.all(np.abs(away) < 4)
+
+
 def test_a_data_frame_gives_the_table_of_its_file(tmp_path):
     frame = responses("poisson")
     bounds = RESPONSES.format(target=range_of(frame))

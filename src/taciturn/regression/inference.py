@@ -22,6 +22,11 @@ the gradient between w and w*, of second order in w - w*, and that H is itself n
   square m^2 of v'x where |l'''| <= l'' (b times that where |l'''| <= b l''); it must be small
   beside the standard error of a score, of which s^2 is the mean square per coefficient: m^2 <= 4 s,
   both weighted by H.
+- *Fisher's scoring did not see a flat part.* The second derivatives of `Gamma` are expectations,
+  which do not become small where the likelihood is flat: for means far above the responses, where
+  steps have about the length 1. So no direction may have a step of more than 1/4. Nor may its
+  standard error be above 1/20: the point before has twice the noise, and the term left out, half of
+  its square, is then less than a tenth of a standard error.
 
 **J.** By the model J = H (the information equality), for a model with a dispersion J = phi H, with
 phi n / (n - D) times the noised mean squared coefficient; or J is asked for ("robust"), projected
@@ -40,11 +45,13 @@ from jaxtyping import Float
 from taciturn.algorithms import LONGEST, Asked, Newton, unpacked
 from taciturn.engine import Plan
 from taciturn.kernel.questions import Derivatives, Loss, Squared
-from taciturn.problems import Huber, SmoothedQuantile, Survival
+from taciturn.problems import Gamma, Huber, SmoothedQuantile, Survival
 from taciturn.typing import HostArray
 
 # the largest m^2 / s of a last step, and the least relative eigenvalue without noise
 _NEAR, _SINGULAR = 4.0, 1e-10
+# the longest step, and the largest standard error, of a direction with Fisher's scoring
+_STEP, _ERROR = 0.25, 0.05
 
 
 class Fit(NamedTuple):
@@ -87,6 +94,9 @@ def fit(plan: Plan, method: Newton, public: Asked) -> Fit:
     noise = error**2 * np.eye(features) + entry**2 / 2 * square
     found = Fit(estimate, inverse @ scores @ inverse / records, inverse @ noise @ inverse, None)
     far = _distance(found, second, step, plan.spec.record_norm, _bend(method.problem.loss))
+    if isinstance(method.problem.loss, Gamma):
+        errors = np.sqrt(np.diag(basis.T @ (found.by_sampling + found.by_noise) @ basis))
+        far = max(far, *(np.abs(basis.T @ step) / _STEP), *(errors / _ERROR))
     return found if far <= 1 else found._replace(refused=_too_far(far))
 
 
@@ -126,8 +136,8 @@ def _too_noisy(least: float, needed: float, *, noise: bool, survival: bool) -> s
 
 def _too_far(far: float) -> str:
     return (
-        f"the method has not converged (its last step is {far:.3g} times as long as is accepted); "
-        "more rounds help, or bounds that the columns fill better, or fewer terms"
+        f"the method has not converged (its last step, or its error, is {far:.3g} times as long as "
+        "is accepted); more rounds help, or bounds that the columns fill better, or fewer terms"
     )
 
 
