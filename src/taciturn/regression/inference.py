@@ -25,7 +25,7 @@ the gradient between w and w*, of second order in w - w*, and that H is itself n
 - *Fisher's scoring did not see a flat part.* The second derivatives of `Gamma` are expectations,
   which do not become small where the likelihood is flat: for means far above the responses, where
   steps have about the length 1. So no direction may have a step of more than 1/4. Nor may its
-  standard error be above 1/20: the point before has twice the noise, and the term left out, half of
+  standard error by noise be above 1/20: the point before has twice the noise, and the term left out, half of
   its square, is then less than a tenth of a standard error.
 
 **J.** By the model J = H (the information equality), for a model with a dispersion J = phi H, with
@@ -95,7 +95,7 @@ def fit(plan: Plan, method: Newton, public: Asked) -> Fit:
     found = Fit(estimate, inverse @ scores @ inverse / records, inverse @ noise @ inverse, None)
     far = _distance(found, second, step, plan.spec.record_norm, _bend(method.problem.loss))
     if isinstance(method.problem.loss, Gamma):
-        errors = np.sqrt(np.diag(basis.T @ (found.by_sampling + found.by_noise) @ basis))
+        errors = np.sqrt(np.diag(basis.T @ found.by_noise @ basis))
         far = max(far, *(np.abs(basis.T @ step) / _STEP), *(errors / _ERROR))
     return found if far <= 1 else found._replace(refused=_too_far(far))
 
