@@ -25,8 +25,8 @@ the gradient between w and w*, of second order in w - w*, and that H is itself n
 - *Fisher's scoring did not see a flat part.* The second derivatives of `Gamma` are expectations,
   which do not become small where the likelihood is flat: for means far above the responses, where
   steps have about the length 1. So no direction may have a step of more than 1/4. Nor may its
-  standard error by noise be above 1/20: the point before has twice the noise, and the term left out, half of
-  its square, is then less than a tenth of a standard error.
+  standard error by noise be above 1/20: the point before has twice the noise, and the term left
+  out, half of its square, is then less than a tenth of a standard error.
 
 **J.** By the model J = H (the information equality), for a model with a dispersion J = phi H, with
 phi n / (n - D) times the noised mean squared coefficient; or J is asked for ("robust"), projected
