@@ -72,8 +72,8 @@ FAMILIES = {
     "logistic": Family(Logistic(), 1.0, "model", 1.0),
     "poisson": Family(Poisson(0.0, HIGHEST), HIGHEST, "model", 1.0),
     "piecewise-exponential": Family(SURVIVAL, SURVIVAL.lipschitz, "model", 1.0),
-    "gaussian, unequal variances": Family(Squared(), 2.0, "robust", 0.125, wrong=True),
-    "poisson, overdispersed": Family(Poisson(0.0, HIGHEST), HIGHEST, "robust", 0.25, wrong=True),
+    "gaussian with unequal variances": Family(Squared(), 2.0, "robust", 0.125, wrong=True),
+    "poisson overdispersed": Family(Poisson(0.0, HIGHEST), HIGHEST, "robust", 0.25, wrong=True),
 }
 
 

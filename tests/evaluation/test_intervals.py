@@ -123,7 +123,7 @@ def test_a_figure_has_one_interval_and_one_too_wide_to_use_says_so():
     score = score_of_labels(Tally(2), few, 325, noise**2, SCALE)
     rows = dict(score.rows())
     assert rows["AUC"] == f"{score.auc.low:.3f} to {score.auc.high:.3f}, too wide to use"
-    assert "AUC" in rows["too few held-out records for this epsilon"]
+    assert "AUC" in rows["too few held-out records for this budget"]
     assert "auc_limits" not in score.to_dict()
     many = population(Tally(2), draw=draw) * 100_000
     score = score_of_labels(Tally(2), many, 100_000, noise**2, SCALE)

@@ -12,7 +12,7 @@ from typing import Any
 
 import typer
 
-from taciturn.budget import Account
+from taciturn.budget import Account, ChargedRun
 from taciturn.cli.console import Option, error_line
 from taciturn.errors import AccountError, InputError
 from taciturn.report.accounts import cost_text
@@ -78,6 +78,8 @@ def confirmed(
 def failed_if_interrupted(account: Account | None) -> Iterator[None]:
     """Close the runs that the body charges as failed if Ctrl-C abandons the thread they run on.
 
+    An error after a charge says that it was charged.
+
     **Guarantee.** Their charge stays. A run that is closed here is not released by its thread.
     """
     if account is None:
@@ -86,12 +88,26 @@ def failed_if_interrupted(account: Account | None) -> Iterator[None]:
     before = {run.run for run in account.state().runs}
     try:
         yield
+    except InputError as error:
+        if _opened_here(account, before):
+            raise InputError(
+                f"{error}; the run is charged to {account.name!r} all the same"
+            ) from None
+        raise
     except KeyboardInterrupt:
         with suppress(InputError):  # else they are shown as opened
-            for run in account.state().runs:
-                if (run.process, run.status) == (os.getpid(), "opened") and run.run not in before:
+            for run in _opened_here(account, before):
+                if run.status == "opened":
                     account.reopened(run.run).close(released=False)
         raise
+
+
+def _opened_here(account: Account, before: set[str]) -> list[ChargedRun]:
+    """Return the runs that this process has charged since; none if the account cannot be read."""
+    with suppress(InputError):
+        runs = account.state().runs
+        return [one for one in runs if one.process == os.getpid() and one.run not in before]
+    return []
 
 
 def _is_meant(check: Callable[[], None]) -> bool:

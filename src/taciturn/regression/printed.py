@@ -33,16 +33,31 @@ def cells_of(table: RegressionTable) -> list[list[str]]:
 
 
 def _cells(one: Coefficient, *, effect: bool) -> list[str]:
+    middle, ends = _interval(one.low, one.estimate, one.high)
     row = [
-        one.term, f"{one.estimate:.4g}", f"{one.standard_error:.3g}",
-        f"{one.low:.4g} to {one.high:.4g}", p_text(one.p_value), f"{one.by_sampling:.3g}",
-        f"{one.by_noise:.3g}",
+        one.term, middle, f"{one.standard_error:.3g}", ends, p_text(one.p_value),
+        f"{one.by_sampling:.3g}", f"{one.by_noise:.3g}",
     ]  # fmt: skip
     if not effect:
         return row
-    if one.effect is None:
+    if one.effect is None or one.effect_low is None or one.effect_high is None:
         return [*row, "", ""]
-    return [*row, f"{one.effect:.4g}", f"{one.effect_low:.4g} to {one.effect_high:.4g}"]
+    return [*row, *_interval(one.effect_low, one.effect, one.effect_high)]
+
+
+def _interval(low: float, middle: float, high: float) -> tuple[str, str]:
+    """Return an estimate and its interval, with as many decimals as a quarter of its width needs.
+
+    Examples
+    --------
+    >>> _interval(-1.0, 0.5, 2.0), _interval(1.0499, 1.0525, 1.0551)
+    (('0.50', '-1.00 to 2.00'), ('1.0525', '1.0499 to 1.0551'))
+    """
+    width = (high - low) / 4
+    if not 0 < width < math.inf:
+        return f"{middle:.4g}", f"{low:.4g} to {high:.4g}"
+    decimals = min(max(1 - math.floor(math.log10(width)), 0), 15)
+    return f"{middle:.{decimals}f}", f"{low:.{decimals}f} to {high:.{decimals}f}"
 
 
 def p_text(value: float | None) -> str:

@@ -58,8 +58,8 @@ from taciturn.typing import HostArray
 
 MOST_NAMED = 12  # classes whose recall is printed
 WIDEST = 0.25  # interval of a share that is of use: half of what an error or an AUC may be
-_TOO_WIDE, _TOO_FEW = ", too wide to use", "too few held-out records for this epsilon"
-_MORE = "hold more out (--evaluate), or take a larger epsilon, fewer agents or the observer sum"
+_TOO_WIDE, _TOO_FEW = ", too wide to use", "too few held-out records for this budget"
+_MORE = "hold more out (--evaluate), or take a larger budget, fewer agents or the observer sum"
 _FEWEST = 3  # least count of either class for an AUC, in standard deviations of the noise
 # accounts are charged mu in nine digits, rounded up
 _ALIKE, _ROUNDED = 1.001, 1 + 1e-8
