@@ -371,6 +371,12 @@ def test_requests_that_cannot_be_answered_are_refused_before_anything_is_read():
     left_out = {**BOUNDS, "target": {**BOUNDS["target"], "missing": "leave out"}}
     with pytest.raises(InputError, match="add up to the public number of rows"):
         counting_request(request, bounds_from_dict(left_out), CountingRequest(("arm",)))
+    persons = Request(epsilon=1.0, delta=1e-6, rows_per_person=4)
+    with pytest.raises(InputError, match="rows of all persons is private"):
+        counting_request(persons, bounds, CountingRequest(("arm",)))
+    evaluated = Request(epsilon=1.0, delta=1e-6, evaluate=0.2)
+    with pytest.raises(InputError, match="no model to evaluate"):
+        counting_request(evaluated, bounds, CountingRequest(("arm",)))
     made = counting_request(request, bounds, CountingRequest(("Surv(days, died) ~ arm",)))
     (block,) = feature_map_named(made.features, INPUTS).blocks
     assert block.grid.ends == (*even_grid(0, 100, 12), 100)
@@ -443,3 +449,47 @@ def test_tables_are_a_frame_with_a_row_for_each_cell_and_point():
     frame = found.to_frame()
     assert len(frame) == 2 * 4 + 3 * 2
     assert frame.number.dropna().sum() == 2 * 240
+
+
+def test_groups_by_other_cut_points_are_other_groups_however_near_and_are_printed_apart(
+    tmp_path, capsys
+):
+    """Unix times differ after their sixth digit."""
+    draw = np.random.default_rng(0)
+    frame = pd.DataFrame({
+        "y": 1.0, "t": 1.7e9 + draw.integers(0, 4000, 1000), "arm": draw.choice(["a", "b"], 1000),
+    })  # fmt: skip
+    bounds = {
+        "source": "public", "target": {"name": "y", "min": 0, "max": 1},
+        "columns": {"t": {"min": 1.7e9, "max": 1.7e9 + 4000}, "arm": {"values": ["a", "b"]}},
+    }  # fmt: skip
+    tables = ("arm | t(1700001000)", "arm | t(1700003000)", "arm | t(1700001000, 1700003000)")
+    found = counted(tmp_path, frame, "--without-privacy", tables=tables, bounds=bounds)["tables"]
+    for table, cut in zip(found, (1.7e9 + 1000, 1.7e9 + 3000), strict=False):
+        assert table["totals"][:2] == [(frame.t < cut).sum(), (frame.t >= cut).sum()]
+        assert table["groups"][0] == f"< {cut:.0f}"
+    printed = capsys.readouterr().out
+    assert all(f"n = {sum(frame.t < 1.7e9 + cut):,}" in printed for cut in (1000, 3000))
+
+
+def test_a_group_without_records_has_no_log_rank_test(tmp_path):
+    bounds = {**BOUNDS, "columns": {**BOUNDS["columns"], "arm": {"values": ["a", "b", "c", "d"]}}}
+    tables = ('Surv(days, status == "dead") ~ arm',)
+    (found,) = counted(tmp_path, patients(300), "--without-privacy", tables=tables, bounds=bounds)[
+        "tables"
+    ]
+    assert found["test"]["p_value"] is None
+    assert "no records" in found["test"]["refused"]
+
+
+def test_columns_may_begin_with_surv_and_times_may_be_called_as_a_letter_of_it():
+    bounds = bounds_from_dict({
+        "source": "public", "target": {"name": "v", "min": 0, "max": 100},
+        "columns": {"Survived": {"values": ["no", "yes"]}, "dead": {"values": ["0", "1"]}},
+    })  # fmt: skip
+    request = Request(epsilon=1.0, delta=1e-6)
+    asked = CountingRequest(("Survived", "Surv(v, dead) ~ Survived"), (30.0,))
+    made = counting_request(request, bounds, asked)
+    first, second = feature_map_named(made.features, inputs_of(bounds)).blocks
+    assert (first.title, first.cells) == ("Survived", 2)
+    assert second.grid.ends == (30.0, 100.0)

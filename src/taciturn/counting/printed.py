@@ -87,7 +87,7 @@ def grouped_tables(
     found: Sequence[GroupedTable | SurvivalCurves],
 ) -> Iterable[tuple[GroupedTable, ...] | SurvivalCurves]:
     """Yield consecutive tables by the same groups together, and curves alone."""
-    for _, some in itertools.groupby(found, lambda one: (isinstance(one, GroupedTable), one.group)):
+    for _, some in itertools.groupby(found, lambda one: (one.group, getattr(one, "groups", None))):
         parts = list(some)
         if isinstance(parts[0], GroupedTable):
             yield tuple(one for one in parts if isinstance(one, GroupedTable))

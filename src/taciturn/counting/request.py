@@ -117,9 +117,16 @@ def _plain(value: Any) -> Any:
 def counting_request(request: Request, bounds: Bounds, asked: CountingRequest) -> Request:
     """Return the request of a run with one question for all tables.
 
-    Raises `InputError` for tables that are not understood, and for rows that may be left out: the
-    counts of a table add up to the public number of records.
+    Raises `InputError` for tables that are not understood, and where counts would not add up to the
+    public number of records: for rows that may be left out, held out, or are places of persons.
     """
+    if request.rows_per_person is not None:
+        raise InputError(
+            "counts are of rows, and the number of rows of all persons is private; count a table "
+            "with one row for each person, without rows_per_person"
+        )
+    if request.evaluate is not None:
+        raise InputError("counts are no model to evaluate; leave evaluate out")
     if bounds.leave_out:
         raise InputError(
             f"rows without {bounds.target_name!r} are left out by the bounds file, and counts add "

@@ -202,6 +202,8 @@ def _reached(curve: HostArray, ends: tuple[float, ...]) -> float | None:
 def log_rank(found: Reconciled) -> ChiSquared:
     """Return the log-rank test of equal hazards in all groups."""
     life, groups = _life(found), found.cells.shape[1]
+    if found.variance == 0 and not np.all(life.at_risk[0] > 0.5):
+        return ChiSquared(None, groups - 1, None, "a group has no records; leave its value out")
     last = min(life.last) if found.variance > 0 else len(life.events)
     deaths, at_risk = life.events[:last], life.at_risk[:last]
     together, all_at_risk = deaths.sum(axis=1), at_risk.sum(axis=1)

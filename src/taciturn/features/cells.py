@@ -47,10 +47,11 @@ class Grid(NamedTuple):
 
 
 class Axis(NamedTuple):
-    """An axis of a table: what it is about, and the names of its levels."""
+    """An axis of a table: what it is about, the names of its levels, and cut points of numbers."""
 
     name: str
     levels: tuple[str, ...]
+    edges: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -96,9 +97,11 @@ class _Factor(NamedTuple):
         variable, edges = self.variable, self.edges
         if variable.values is not None:
             return Axis(variable.name, tuple(value or MISSING_LEVEL for value in variable.values))
-        inner = [f"{low:g} to < {high:g}" for low, high in itertools.pairwise(edges)]
-        levels = [f"< {edges[0]:g}", *inner, f">= {edges[-1]:g}"]
-        return Axis(variable.name, (*levels, *([MISSING_LEVEL] if variable.indicator else [])))
+        texts = [f"{edge:.12g}" for edge in edges]
+        inner = [f"{low} to < {high}" for low, high in itertools.pairwise(texts)]
+        levels = [f"< {texts[0]}", *inner, f">= {texts[-1]}"]
+        missing = [MISSING_LEVEL] if variable.indicator else []
+        return Axis(variable.name, (*levels, *missing), edges)
 
     def places(self, rows: Float[HostArray, "N D"], *, last: bool) -> Int[HostArray, "N"]:
         """Return the level of each row; `last`: it is the target, whose entry is the last one."""
@@ -188,7 +191,7 @@ class Cells(FeatureMap):
         return found
 
     def _parsed(self, text: str) -> Iterator[_Table]:
-        if text.startswith("Surv"):
+        if re.match(r"Surv *\(", text):
             yield from self._survival(text)
             return
         left, *right = re.split(rf"\|{_OUTSIDE}", text)
@@ -388,9 +391,9 @@ def with_grid(text: str, cuts: Callable[[str], tuple[float, ...]]) -> str:
     for place, part in enumerate(parts):
         found = _SURVIVAL.fullmatch(part)
         if found is not None and found["cuts"] is None:
-            name = found["name"]
-            edges = ",".join(f"{edge:.12g}" for edge in cuts(name.strip("`")))
-            parts[place] = part.replace(name, f"{name}({edges})", 1)
+            edges = ",".join(f"{edge:.12g}" for edge in cuts(found["name"].strip("`")))
+            end = found.end("name")
+            parts[place] = f"{part[:end]}({edges}){part[end:]}"
     return "; ".join(parts)
 
 
