@@ -330,7 +330,7 @@ def test_columns_as_behind_a_standard_scaler_are_warned_of_and_others_are_not():
     frame = pd.DataFrame({"age": scaled[:, 0], "level": x[:, 1]})
     with pytest.warns(PrivacyWarning, match="column 'age' of X has mean 0") as seen:
         model.fit(frame, y)
-    assert len(seen) == 1
+    assert len([one for one in seen if "excess risk" not in str(one.message)]) == 1
     assert "mean" not in " ".join(model.certificate_.lines())  # it is shown and not stored
     # warnings are errors in this suite: neither halves of -1 and 1, nor public numbers, warn
     signs = np.where(np.arange(len(x)) % 2, 1.0, -1.0)[:, None]
