@@ -493,3 +493,12 @@ def test_columns_may_begin_with_surv_and_times_may_be_called_as_a_letter_of_it()
     first, second = feature_map_named(made.features, inputs_of(bounds)).blocks
     assert (first.title, first.cells) == ("Survived", 2)
     assert second.grid.ends == (30.0, 100.0)
+
+
+def test_categories_with_a_centre_are_refused_since_their_entries_are_no_indicators():
+    bounds = bounds_from_dict({
+        "source": "public", "target": {"name": "v", "min": 0, "max": 1},
+        "columns": {"c": {"values": ["p", "q"], "centre": {"q": 1.0}}},
+    })  # fmt: skip
+    with pytest.raises(InputError, match="a centre or a weight"):
+        Cells(inputs_of(bounds), "c").blocks  # noqa: B018

@@ -22,6 +22,8 @@ from taciturn.tables import (
     load_table,
     read_files,
 )
+from taciturn.tables.bounds import bounds_from_dict
+from taciturn.tables.cells import spelled
 from taciturn.tables.form import read_number, read_numbers
 from taciturn.tables.pieces import _as_numbers
 
@@ -205,3 +207,17 @@ def test_labels_stored_as_numbers_or_truths_are_those_of_the_bounds(stored, kind
     read = load_table(Source(path=path, target="ill", bounds=tmp_path / "b.toml"))
     assert read.targets.tolist() == [-1, 1, 1]
     assert read.features[:, 0].tolist() == [0, 1, 1]
+
+
+def test_a_point_is_no_decimal_one_in_a_file_with_a_decimal_comma():
+    """1.000 is a thousand there, or nothing; it was taken for 1."""
+    bounds = {
+        "source": "public", "format": {"decimal": ",", "delimiter": ";"},
+        "target": {"name": "y", "min": 0, "max": 1},
+        "columns": {"code": {"values": ["1", "1000"]}},
+    }  # fmt: skip
+    code = bounds_from_dict(bounds)
+    found = spelled(pd.Series(["1,0", "1000", "1.000", "1", "x"]), code.columns["code"], code.form)
+    assert found == ["1", "1000", "1.000", "1", "x"]
+    stored = spelled(pd.Series([1.0, 1000.0]), code.columns["code"], code.form)
+    assert stored == ["1", "1000"]

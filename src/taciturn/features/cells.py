@@ -235,6 +235,11 @@ class Cells(FeatureMap):
             )
         variable = self._variable(found["name"])
         edges = variable.edges if found["cuts"] is None else _numbers(found["cuts"], variable)
+        if variable.values is not None and not variable.plain:
+            raise InputError(
+                f"the column {variable.name!r} has a centre or a weight of its values, which "
+                "counts do not know; take it out of the bounds file"
+            )
         if variable.values is None and not edges:
             raise InputError(
                 f"the column {variable.name!r} is a number and has no public cut points; write "

@@ -14,7 +14,7 @@ import pandas as pd
 from jaxtyping import Bool, Float
 
 from taciturn.errors import InputError, reraise_clean
-from taciturn.tables.columns import Categories, Column, Numeric
+from taciturn.tables.columns import Categories, Column, Numeric, whole_text
 from taciturn.tables.form import Form, days, read_number, read_numbers
 from taciturn.typing import HostArray
 
@@ -86,14 +86,25 @@ def spelled(cells: pd.Series, fact: Categories, form: Form = _USUAL) -> list[str
         texts = list(map(str.strip, objects))
     else:
         pairs = zip(objects, cells.isna().tolist(), strict=True)
-        texts = ["" if hole else str(cell).strip() for cell, hole in pairs]
+        texts = ["" if hole else _as_text(cell, whole=fact.whole) for cell, hole in pairs]
     if not (fact.fold_case or fact.strip or fact.missing or fact.whole):
         return texts
     missing = {fact.compared(spelling) for spelling in fact.missing}
     read = form.reader() if fact.whole and not form.plain else str
-    compared = {text: fact.compared(read(text) or text) for text in set(texts)}
+    # a text that is no number in the form has no decimal point, whatever it has
+    compared = {
+        text: fact.compared(number or text, pointed=bool(number))
+        for text in set(texts)
+        for number in (read(text),)
+    }
     meant = {text: "" if same in missing else same for text, same in compared.items()}
     return list(map(meant.__getitem__, texts))
+
+
+def _as_text(cell: Any, *, whole: bool) -> str:
+    """Return a cell as text; a stored whole number without its point if values are whole."""
+    text = str(cell).strip()
+    return (whole_text(text) or text) if whole and not isinstance(cell, str) else text
 
 
 def empty(

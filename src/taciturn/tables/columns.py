@@ -365,14 +365,18 @@ class Categories:
         numbers = {whole_text(value) for value in self.values if value} if few else {"2"}
         return _TRUTH if numbers <= {"0", "1"} else {}
 
-    def compared(self, text: str) -> str:
-        """Return the normalised text for comparison, a function of this text and the values."""
+    def compared(self, text: str, *, pointed: bool = True) -> str:
+        """Return the normalised text for comparison, a function of this text and the values.
+
+        `pointed`: whether a point in it is that of a number.
+        """
         if self.strip:
             text = " ".join(text.translate(_INVISIBLE).split())
         if self.whole:
             text = self._truth.get(text.casefold(), text)
             # digits alone are in the short form already
-            text = text if text.isdecimal() else whole_text(text) or text
+            known = text.isdecimal() or not pointed
+            text = text if known else whole_text(text) or text
         return text.casefold() if self.fold_case else text
 
 
