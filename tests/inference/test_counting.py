@@ -2,6 +2,7 @@
 
 import json
 import math
+from pathlib import Path
 
 import hypothesis.strategies as st
 import numpy as np
@@ -502,3 +503,20 @@ def test_categories_with_a_centre_are_refused_since_their_entries_are_no_indicat
     })  # fmt: skip
     with pytest.raises(InputError, match="a centre or a weight"):
         Cells(inputs_of(bounds), "c").blocks  # noqa: B018
+
+
+def test_an_answer_that_cannot_be_shown_is_not_lost(tmp_path, capsys, monkeypatch):
+    """Planted fault: tables of two groups were once printed by a head for one."""
+
+    def broken(*_):
+        raise ValueError("planted")
+
+    monkeypatch.setattr("taciturn.cli.count.counted_tables", broken)
+    patients(300).to_csv(tmp_path / "t.csv", index=False)
+    (tmp_path / "b.toml").write_text(toml(BOUNDS))
+    given = ["count", tmp_path / "t.csv", "arm", "--bounds", tmp_path / "b.toml", "--quiet"]
+    assert main([str(one) for one in (*given, "--epsilon", "1", "--delta", "1e-5")]) == 2
+    (line,) = [one for one in capsys.readouterr().err.splitlines() if "cannot be shown" in one]
+    folder = Path(line.split("It is in ")[1])
+    assert len(json.loads((folder / "noised.json").read_text())["noised"]) == 3
+    assert list(folder.glob("certificate*.json"))

@@ -10,10 +10,10 @@ import typer
 
 from taciturn import counting, training
 from taciturn.cli import console
-from taciturn.cli.accounts import ACCOUNT_OPTIONS, account_given, confirmed, failed_if_interrupted
+from taciturn.cli.accounts import ACCOUNT_OPTIONS, account_given
 from taciturn.cli.console import OUTPUT, Force, Json, Option, Quiet, path_option
 from taciturn.cli.options import all_options, run_options
-from taciturn.cli.outcome import Keeper, Output, warned
+from taciturn.cli.outcome import Keeper, Output, computed, released, warned
 from taciturn.cli.records import counted_records, numbers
 from taciturn.cli.regress import no_budget
 from taciturn.counting import CountedTables, CountingRequest, counted_tables
@@ -89,30 +89,16 @@ def count(  # noqa: PLR0913 - one parameter per option
     if out is not None:
         check_out(out, force=force)
     counted, proposal = _prepared(data, wanted, given)
-    if account is not None:
-        account = confirmed(account, (file.digest for file in counted.files), counted.columns)
-    shown = not (quiet or json)
-    with failed_if_interrupted(account), console.bar(proposal.rounds, shown=shown) as bar:
-        trained = console.interruptible(
-            lambda: training.training.train(
-                counted,
-                proposal,
-                report=bar,
-                warn=warned,
-                account=account,
-                release=keeper.keep,
-                trace=False,
-            )
-        )
-    keeper.settle(trained)
-    found = counted_tables(proposal, trained.plan, trained.model)
+    trained = released(counted, proposal, account, keeper, shown=not (quiet or json))
+    found = computed(trained, keeper, lambda: counted_tables(proposal, trained.plan, trained.model))
     written = _write(found, trained, keeper)
+    lines = computed(trained, keeper, lambda: _lines(found, trained, written))
     if json:
         console.emit({**found.to_dict(), "certificate": list(trained.certificate.lines())})
     else:
         if math.isinf(proposal.budget.epsilon):
             typer.secho(_ALONE, fg="red", err=True)
-        typer.echo("\n".join(map(console.printable, _lines(found, trained, written))))
+        typer.echo("\n".join(map(console.printable, lines)))
     if out is not None and (written is None or keeper.elsewhere is not None):
         raise typer.Exit(2)
 

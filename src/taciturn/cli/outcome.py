@@ -8,16 +8,20 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import typer
 
 from taciturn import report
-from taciturn.cli.console import emit, error_line, printable
+from taciturn.budget import Account
+from taciturn.cli.accounts import confirmed, failed_if_interrupted
+from taciturn.cli.console import bar, emit, error_line, interruptible, printable
 from taciturn.errors import reason
 from taciturn.report import ORACLE, charged_line, error_name, numbered, results, save
 from taciturn.tables import Report
-from taciturn.training import Attempts, Metrics, Training
+from taciturn.training import Attempts, Counted, Metrics, Proposal, Training, train
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -79,6 +83,47 @@ class Keeper:
 def warned(text: str) -> None:
     """Print a warning in one line."""
     error_line(text, kind="warning: ")
+
+
+def released(
+    counted: Counted, proposal: Proposal, account: Account | None, keeper: Keeper, *, shown: bool
+) -> Training:
+    """Run a proposal on counted records, charge the account, and write what it releases.
+
+    The user confirms an account that other records were charged to. `shown`: whether to show the
+    progress.
+    """
+    if account is not None:
+        account = confirmed(account, (file.digest for file in counted.files), counted.columns)
+    with failed_if_interrupted(account), bar(proposal.rounds, shown=shown) as progress:
+        training = interruptible(
+            lambda: train(
+                counted,
+                proposal,
+                report=progress,
+                warn=warned,
+                account=account,
+                release=keeper.keep,
+                trace=False,
+            )
+        )
+    keeper.settle(training)
+    return training
+
+
+def computed(training: Training, keeper: Keeper, make: Callable[[], T]) -> T:
+    """Return what is made of a released answer, which is not lost if that fails.
+
+    If no report was asked for, the answer then goes into a new folder.
+    """
+    try:
+        return make()
+    except Exception as error:
+        if keeper.folder is None:
+            keeper.elsewhere = Path(tempfile.mkdtemp(prefix="taciturn-"))
+            keeper.keep(training)
+        warned(f"the answer cannot be shown: {reason(error)}. It is in {keeper.folder}")
+        raise typer.Exit(2) from None
 
 
 def deliver(

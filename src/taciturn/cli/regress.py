@@ -11,10 +11,10 @@ import typer
 
 from taciturn import checks, regression, training
 from taciturn.cli import console
-from taciturn.cli.accounts import ACCOUNT_OPTIONS, account_given, confirmed, failed_if_interrupted
+from taciturn.cli.accounts import ACCOUNT_OPTIONS, account_given
 from taciturn.cli.console import OUTPUT, Force, Json, Option, Quiet, path_option
 from taciturn.cli.options import all_options, run_options
-from taciturn.cli.outcome import Keeper, Output, warned
+from taciturn.cli.outcome import Keeper, Output, computed, released, warned
 from taciturn.cli.records import counted_records, numbers
 from taciturn.errors import InputError
 from taciturn.regression import RegressionRequest, RegressionTable, regression_table
@@ -101,23 +101,8 @@ def regress(  # noqa: PLR0913 - one parameter per option
     if out is not None:
         check_out(out, force=force)
     counted, proposal = _prepared(data, wanted, given)
-    if account is not None:
-        account = confirmed(account, (file.digest for file in counted.files), counted.columns)
-    shown = not (quiet or json)
-    with failed_if_interrupted(account), console.bar(proposal.rounds, shown=shown) as bar:
-        trained = console.interruptible(
-            lambda: training.training.train(
-                counted,
-                proposal,
-                report=bar,
-                warn=warned,
-                account=account,
-                release=keeper.keep,
-                trace=False,
-            )
-        )
-    keeper.settle(trained)
-    table = regression_table(trained)
+    trained = released(counted, proposal, account, keeper, shown=not (quiet or json))
+    table = computed(trained, keeper, lambda: regression_table(trained))
     written = _write(table, trained, keeper)
     if json:
         console.emit({**table.to_dict(), "certificate": list(trained.certificate.lines())})
