@@ -10,7 +10,7 @@ import jax
 import pytest
 
 from taciturn.cli import main
-from taciturn_papers.claims import claim_named
+from taciturn_papers.claims import claims_named
 
 
 def pytest_configure(config):
@@ -65,7 +65,7 @@ def decided(tmp_path_factory):
         with kept.with_suffix(".lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not kept.exists():
-                kept.write_bytes(pickle.dumps(claim_named(name).decide()))
+                kept.write_bytes(pickle.dumps(claims_named(name)[0].decide()))
             return pickle.loads(kept.read_bytes())
 
     return finding

@@ -1,5 +1,6 @@
 """The commands that this package adds to taciturn."""
 
+import dataclasses
 import json
 
 import pytest
@@ -16,16 +17,25 @@ def test_the_commands_are_there_once_the_package_is_installed(taciturn_):
     assert all(name in done.out for name in ("attack", "claims", "reproduce"))
 
 
-def test_claims_are_listed_and_shown_one_by_one(taciturn_, monkeypatch):
-    # each claim takes its time; tests/claims decides them all
-    monkeypatch.setattr("taciturn_papers.claims.REGISTER", taciturn_papers.claims.REGISTER[:2])
+def at_once():
+    raise AssertionError("a list needs no computation")
+
+
+def test_claims_are_listed_at_once_and_decided_by_name_or_by_paper(taciturn_, monkeypatch):
+    first, *others = taciturn_papers.claims.REGISTER
+    never = [dataclasses.replace(claim, decide=at_once) for claim in others]
+    register = "taciturn_papers.claims.register.REGISTER"
+    monkeypatch.setattr(register, (first, *never))  # each claim takes its time
     listed = taciturn_("claims", "--json").json["claims"]
-    assert {"id", "paper", "claim", "verdict", "evidence"} <= set(listed[0])
-    one = taciturn_("claims", listed[0]["id"], "--json").json
+    assert [row["id"] for row in listed] == [claim.id for claim in (first, *never)]
+    assert listed[0]["verdict"] == first.verdict
+    monkeypatch.setattr(register, (first, never[-1]))
+    one = taciturn_("claims", first.id, "--json").json
     assert one.items() >= listed[0].items()
     assert len(one["rows"][0]) == len(one["columns"])
-    assert listed[0]["id"] in taciturn_("claims").out
-    text = taciturn_("claims", listed[0]["id"]).out
+    assert taciturn_("claims", "huang2019", "--json").json == {"claims": [one]}
+    assert first.id in taciturn_("claims").out
+    text = taciturn_("claims", first.id).out
     assert all(column in text for column in one["columns"])
 
 

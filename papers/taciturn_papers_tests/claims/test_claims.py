@@ -12,7 +12,7 @@ from scipy import stats
 from taciturn.kernel.questions import Gradient, Point
 from taciturn.kernel.records import pack
 from taciturn.problems import Box, Squared
-from taciturn_papers.claims import REGISTER, Verdict
+from taciturn_papers.claims import REGISTER, Verdict, claims_named
 from taciturn_papers.claims import huang2019_thm2 as thm2
 from taciturn_papers.claims import liu2022_thm1 as liu1
 from taciturn_papers.claims import liu2022_thm2 as liu2
@@ -26,6 +26,7 @@ from taciturn_power import bundled_case, chosen_zones, network
 def test_every_claim_is_decided_with_a_table(decided, name):
     finding = decided(name)
     assert finding.verdict in get_args(Verdict)
+    assert [finding.verdict] == [claim.verdict for claim in claims_named(name)]
     assert finding.rows
     assert all(len(row) == len(finding.columns) for row in finding.rows)
 

@@ -219,7 +219,7 @@ def test_every_claim_can_come_out_and_can_fail():
     assert all(claim.verdict == "comes out" for claim in orderings(half, scale))
     upside_down, _ = fabricated(lambda *place: 100 - as_the_paper_says(*place))
     assert {claim.verdict for claim in orderings(upside_down, scale)} == {"does not come out"}
-    slow, quick = (Measured(9.0, 0.1, 3),), (Measured(1.0, 0.1, 3),)
+    slow, quick = (Measured.of([9.1, 9.0, 8.9]),), (Measured.of([0.9, 1.1, 1.0]),)
     timed = dataclasses.replace(scale, timed=(0.1,))
     table = {arms.EXACT: slow, arms.PVP: slow, arms.DVP: (None,), arms.DP_ADMM: quick}
     assert {claim.verdict for claim in times(table, timed)} == {"comes out"}

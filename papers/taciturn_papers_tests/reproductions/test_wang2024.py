@@ -184,7 +184,7 @@ def fabricated_page(ahead):
         for power, name in enumerate(COMPARED, start=1)
         for agents in TINY.sizes
     }
-    solved = {RECYCLED: Solved(2, 4, 64, Measured(0.1, 0.0, 1), Measured(9.0, 0.0, 1), 1.0)}
+    solved = {RECYCLED: Solved(2, 4, 64, Measured.of([0.1]), Measured.of([9.0]), 1.0)}
     return Reproduction(
         "wang2024", "A title", "a run on made-up numbers", ("p",), settings_of(TINY), (0, 1),
         figures([cell], TINY.losses),

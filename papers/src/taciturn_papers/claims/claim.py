@@ -33,10 +33,17 @@ class Finding:
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim as its paper states it; `decide` recomputes the evidence."""
+    """A claim as its paper states it; `decide` computes the evidence.
+
+    Attributes
+    ----------
+    verdict
+        What `decide` finds, so that claims can be listed without it.
+    """
 
     id: str
     paper: str
+    verdict: Verdict
     statement: str
     reasoning: str
     decide: Callable[[], Finding]

@@ -74,6 +74,7 @@ def _row(rounds: int) -> tuple[float, ...]:
 CLAIM = Claim(
     id="huang2019/thm2",
     paper="Huang et al. 2019, DP-ADMM, Theorem 2",
+    verdict="holds with conditions",
     statement=(
         "If every round adds the noise of an (epsilon, delta) Gaussian answer, t rounds are "
         "(c_0 sqrt(t) epsilon, delta)-differentially private for some constant c_0."

@@ -133,6 +133,7 @@ def decide() -> Finding:
 CLAIM = Claim(
     id="liu2022/smoothing",
     paper="Liu et al. 2022, DP-SADMM and DP-VRADMM, Remarks 1 and 2, Figure 1",
+    verdict="not reproduced",
     statement="Laplacian smoothing improves the utility of private ADMM at equal privacy.",
     reasoning=(
         "Smoothing divides the noise in a direction of high frequency, and the gradient there too: "

@@ -66,6 +66,7 @@ def decide() -> Finding:
 CLAIM = Claim(
     id="liu2022/thm1",
     paper="Liu et al. 2022, DP-VRADMM, Theorem 1",
+    verdict="does not hold",
     statement=(
         "For epsilon <= c_1 S m / n^2, DP-VRADMM with sigma^2 = c_2 l^2 S m ln(1/delta) / "
         "(n^2 epsilon^2) is (epsilon, delta)-differentially private, for constants c_1 and c_2."

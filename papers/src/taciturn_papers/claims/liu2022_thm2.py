@@ -61,6 +61,7 @@ def decide() -> Finding:
 CLAIM = Claim(
     id="liu2022/thm2",
     paper="Liu et al. 2022, DP-SADMM, Theorem 2",
+    verdict="vacuous",
     statement=(
         "DP-SADMM with sigma^2 = 20 alpha T l^2 / (theta epsilon n^2) is (epsilon, delta)-"
         "differentially private if alpha <= ln(theta epsilon n^3 / (5 alpha b^3 T + theta epsilon "

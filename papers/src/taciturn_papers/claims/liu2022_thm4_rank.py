@@ -90,6 +90,7 @@ def decide() -> Finding:
 CLAIM = Claim(
     id="liu2022/thm4-rank",
     paper="Liu et al. 2022, DP-VRADMM, Theorem 4",
+    verdict="vacuous",
     statement=(
         "For strongly convex f and A of full row rank DP-VRADMM with restarts converges linearly "
         "to its utility bound; the experiments use A = [phi; I]."

@@ -38,16 +38,16 @@ REGISTER: tuple[Claim, ...] = (
 )
 
 
-def claim_named(identifier: str) -> Claim:
-    """Return the claim with this id.
+def claims_named(name: str) -> tuple[Claim, ...]:
+    """Return the claim with this id, or all claims of the paper with this key.
 
     Raises
     ------
     InputError
         If there is none; the message lists the ids.
     """
-    for claim in REGISTER:
-        if claim.id == identifier:
-            return claim
-    known = ", ".join(claim.id for claim in REGISTER)
-    raise InputError(f"no claim is called {identifier!r}; the register holds: {known}")
+    found = tuple(claim for claim in REGISTER if name in {claim.id, claim.id.split("/")[0]})
+    if not found:
+        known = ", ".join(claim.id for claim in REGISTER)
+        raise InputError(f"no claim is called {name!r}; the register holds: {known}")
+    return found

@@ -86,6 +86,7 @@ def decide() -> Finding:
 CLAIM = Claim(
     id="ryu2023/opf-sensitivity",
     paper="Ryu and Kim 2023, differentially private linearised ADMM, section 6.1.1",
+    verdict="does not hold",
     statement=(
         "The objective sum_i (a_i'z + d_i)^2 of a zone has a gradient of 1-norm and 2-norm "
         "sensitivity 2 beta between demands that differ by at most beta in one entry."

@@ -60,6 +60,7 @@ def _row(answers: int, epsilon: float) -> tuple[float, ...]:
 CLAIM = Claim(
     id="ryu2023/thm4.6",
     paper="Ryu & Kim 2023, Differentially private distributed convex optimization, Theorem 4.6",
+    verdict="does not hold",
     statement=(
         "If one update of (4.3) is (epsilon, delta)-differentially private with the noise of "
         "Theorem 4.4, the T E updates of Algorithm 3.1 are "

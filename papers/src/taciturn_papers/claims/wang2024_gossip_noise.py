@@ -11,7 +11,7 @@ from taciturn.kernel.privacy import epsilon_of
 from taciturn.network import metropolis, ring
 from taciturn.typing import HostArray
 from taciturn_papers.as_published import GossipMethod, message_change
-from taciturn_papers.claims.claim import Claim, Finding
+from taciturn_papers.claims.claim import Claim, Finding, Verdict
 
 AGENTS, EPSILON, DELTA = 8, 12.0, 1e-3
 ROUNDS = (1, 2, 3, 4, 5, 10, 100, 300)
@@ -58,10 +58,11 @@ def decide(method: GossipMethod) -> Finding:
     )
 
 
-def _claim(method: GossipMethod, name: str) -> Claim:
+def _claim(method: GossipMethod, name: str, verdict: Verdict) -> Claim:
     return Claim(
         id=f"wang2024/dp-{method}",
         paper="Wang et al. 2024, DP-RECAL, Section VII",
+        verdict=verdict,
         statement=(
             f"{name}, every message noised, spends what its PLF single messages cost together, "
             "each charged for one step's change: epsilon 12 in Tables IV and V."
@@ -77,5 +78,5 @@ def _claim(method: GossipMethod, name: str) -> Claim:
     )
 
 
-EXTRA_CLAIM = _claim("extra", "DP-EXTRA")
-NIDS_CLAIM = _claim("nids", "DP-NIDS")
+EXTRA_CLAIM = _claim("extra", "DP-EXTRA", "not reproduced")
+NIDS_CLAIM = _claim("nids", "DP-NIDS", "does not hold")

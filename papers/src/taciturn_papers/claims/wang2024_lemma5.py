@@ -60,6 +60,7 @@ def decide() -> Finding:
 CLAIM = Claim(
     id="wang2024/lemma5",
     paper="Wang et al. 2024, DP-RECAL, Lemma 5",
+    verdict="does not hold",
     statement=(
         "If the gradients are bounded by c, one record moves u^{k+1} by at most 4 alpha beta c."
     ),

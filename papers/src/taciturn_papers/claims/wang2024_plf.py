@@ -35,6 +35,7 @@ def decide() -> Finding:
 CLAIM = Claim(
     id="wang2024/plf",
     paper="Wang et al. 2024, DP-RECAL, Table IV",
+    verdict="does not hold",
     statement="DP-RECAL on a ring of 8 agents takes 2,400 messages at a PLF of 300.",
     reasoning=(
         "PLF is the number of activations of the busiest agent, so it is at least the mean, "

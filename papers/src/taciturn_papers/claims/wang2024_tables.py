@@ -71,6 +71,7 @@ def decide() -> Finding:
 CLAIM = Claim(
     id="wang2024/tables4-5",
     paper="Wang et al. 2024, DP-RECAL, Tables IV and V",
+    verdict="vacuous",
     statement="At epsilon 12 DP-RECAL has relative errors of about 1e-15.",
     reasoning=(
         "0 minimises f + (1/2)|x|^2 + (1/2)|x|_1 iff |grad f(0)|_inf <= 1/2. For the logistic loss "

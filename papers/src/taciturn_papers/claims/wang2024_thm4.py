@@ -105,6 +105,7 @@ def _relative(found: HostArray, truth: HostArray) -> float:
 CLAIM = Claim(
     id="wang2024/thm4",
     paper="Wang et al. 2024, DP-RECAL, Theorem 4",
+    verdict="does not hold",
     statement=(
         "Algorithm 1 is (epsilon, delta)-differentially private, epsilon = rho + 2 sqrt(rho "
         "ln(1/delta)), rho = rho_1 (R^PLF - 1)/(R - 1), rho_1 = 8 alpha^2 beta^2 c^2 / sigma_1^2."

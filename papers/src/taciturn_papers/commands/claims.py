@@ -14,62 +14,66 @@ if TYPE_CHECKING:
 
 
 def claims(
-    identifier: Annotated[
-        str | None, typer.Argument(metavar="[ID]", help="A claim. [default: list all]")
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[NAME]", help="A claim, or a paper for all of its. [default: list all]"
+        ),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
-    """List the checked claims, or show the computation that decides one."""
+    """List the checked claims with their verdicts, or show the computations that decide some."""
     from taciturn.report import strict  # noqa: PLC0415 - start-up
-    from taciturn_papers.claims import REGISTER, claim_named  # noqa: PLC0415 - start-up
+    from taciturn_papers.claims import REGISTER, claims_named  # noqa: PLC0415 - start-up
 
-    if identifier is None:
-        found = [(claim, claim.decide()) for claim in REGISTER]
+    if name is None:
         if json:
-            emit(strict({"claims": [_row(*pair) for pair in found]}))
+            emit({"claims": [_row(claim) for claim in REGISTER]})
         else:
-            typer.echo("\n\n".join(_entry(*pair) for pair in found))
+            typer.echo("\n\n".join(map(_entry, REGISTER)))
+            typer.echo("\nThe computation behind a verdict: taciturn claims NAME")
         return
-    claim = claim_named(identifier)
-    finding = claim.decide()
+    found = [(claim, claim.decide()) for claim in claims_named(name)]
     if json:
-        emit(strict(_whole(claim, finding)))
+        whole = [_whole(*each) for each in found]
+        emit(strict(whole[0] if name == found[0][0].id else {"claims": whole}))
     else:
-        typer.echo(_page(claim, finding))
+        typer.echo("\n\n".join(_page(*each) for each in found))
 
 
-def _row(claim: Claim, finding: Finding) -> dict[str, Any]:
+def _row(claim: Claim) -> dict[str, Any]:
     return {
         "id": claim.id,
         "paper": claim.paper,
         "claim": claim.statement,
-        "verdict": finding.verdict,
-        "evidence": finding.summary,
+        "verdict": claim.verdict,
     }
 
 
 def _whole(claim: Claim, finding: Finding) -> dict[str, Any]:
     return {
-        **_row(claim, finding),
+        **_row(claim),
+        "verdict": finding.verdict,
+        "evidence": finding.summary,
         "columns": finding.columns,
         "rows": finding.rows,
         "reasoning": claim.reasoning,
     }
 
 
-def _entry(claim: Claim, finding: Finding) -> str:
-    values = _row(claim, finding)
-    return "\n".join(_wrapped(f"{name:<10}", str(value)) for name, value in values.items())
+def _entry(claim: Claim) -> str:
+    return _lines(_row(claim))
 
 
 def _page(claim: Claim, finding: Finding) -> str:
+    heads = {**_row(claim), "verdict": finding.verdict, "evidence": finding.summary}
     rows = [[f"{value:.6g}" for value in row] for row in finding.rows]
-    parts = [
-        _entry(claim, finding),
-        table([finding.columns, *rows]),
-        _wrapped("", claim.reasoning),
-    ]
+    parts = [_lines(heads), table([finding.columns, *rows]), _wrapped("", claim.reasoning)]
     return "\n\n".join(parts)
+
+
+def _lines(values: dict[str, Any]) -> str:
+    return "\n".join(_wrapped(f"{name:<10}", str(value)) for name, value in values.items())
 
 
 def _wrapped(head: str, text: str) -> str:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from taciturn.cli import emit, error_line, interruptible, one_of
+from taciturn.cli import emit, error_line, interruptible, one_of, table
+from taciturn.errors import InputError
 
 if TYPE_CHECKING:
     from taciturn_papers.reproductions import Reproduction
@@ -33,6 +34,13 @@ def reproduce(  # noqa: PLR0913 - one parameter per option
             "the time. [default: 100 rounds of MNIST, 20 of FEMNIST, 100 and 25 of power flow]",
         ),
     ] = False,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="Change a setting; may be repeated."),
+    ] = None,
+    list_settings: Annotated[
+        bool, typer.Option("--settings", help="List the settings of the run and end.")
+    ] = False,
     resume: Annotated[
         Path | None,
         typer.Option(
@@ -40,12 +48,20 @@ def reproduce(  # noqa: PLR0913 - one parameter per option
         ),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="A new folder for page and numbers.")] = None,
+    curves: Annotated[
+        bool,
+        typer.Option("--curves", help="Every value of every curve as CSV and Parquet in --out."),
+    ] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace an earlier report.")] = False,
     json: Annotated[bool, typer.Option("--json", help="One JSON object, nothing else.")] = False,
 ) -> None:
     """Repeat the experiments of a paper and report which of its orderings are reproduced."""
-    given = {"quick": quick, "full": full, "part": part, "resume": resume}
-    made = interruptible(lambda: _made(paper, given, out=out, force=force))
+    given: dict[str, Any] = {"quick": quick, "full": full, "settings": tuple(settings or ())}
+    if list_settings:
+        _list(paper, given, json=json)
+        return
+    given |= {"part": part, "resume": resume}
+    made = interruptible(lambda: _made(paper, given, out=out, curves=curves, force=force))
     if json:
         from taciturn_papers.reproductions import plain  # noqa: PLC0415 - start-up
 
@@ -56,17 +72,26 @@ def reproduce(  # noqa: PLR0913 - one parameter per option
     typer.echo(where if out is None else f"Report: {out / 'index.html'}")
 
 
+def _list(paper: str, given: dict[str, Any], *, json: bool) -> None:
+    from taciturn_papers import reproductions  # noqa: PLC0415 - start-up
+
+    one_of("PAPER", paper, reproductions.PAPERS)
+    found = reproductions.settings_of(reproductions.scale_of(paper, **given))
+    if json:
+        emit(found)
+    else:
+        typer.echo(table([("setting", "value"), *found.items()]))
+
+
 def _made(
-    paper: str,
-    given: dict[str, Any],
-    *,
-    out: Path | None,
-    force: bool,
+    paper: str, given: dict[str, Any], *, out: Path | None, curves: bool, force: bool
 ) -> Reproduction:
     from taciturn.report import check_out  # noqa: PLC0415 - start-up
     from taciturn_papers import reproductions  # noqa: PLC0415 - start-up
 
     one_of("PAPER", paper, reproductions.PAPERS)
+    if curves and out is None:
+        raise InputError("--curves writes into the folder of the report; give --out DIR")
     if out is not None:
         check_out(out, force=force)
     began = time.perf_counter()
@@ -76,7 +101,7 @@ def _made(
 
     made = reproductions.reproduce(paper, **given, report=report)
     if out is not None:
-        reproductions.write(made, out, force=force)
+        reproductions.write(made, out, curves=curves, force=force)
     return made
 
 

@@ -59,9 +59,15 @@ class Budget:
 
 @dataclass(frozen=True)
 class Measured:
-    """Mean, standard deviation and number of repetitions of one quantity.
+    """One quantity: a value of every repetition, or one number.
 
-    No repetitions at all: the number is computed, not measured, so it has no error.
+    Attributes
+    ----------
+    values
+        In the order of the seeds.
+    exact
+        Whether it is one number that more repetitions would not change: computed, or measured
+        without chance.
 
     Examples
     --------
@@ -69,25 +75,47 @@ class Measured:
     0.21 ± 0.01414
     """
 
-    mean: float
-    spread: float
-    repetitions: int
+    values: tuple[float, ...]
+    exact: bool = False
 
     @staticmethod
-    def of(values: HostArray | list[float]) -> Measured:
-        """Return the mean and the sample standard deviation (0 for one value) of a vector."""
-        spread = float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
-        return Measured(float(np.mean(values)), spread, len(values))
+    def of(values: HostArray | Sequence[float]) -> Measured:
+        """Return what was measured in some repetitions."""
+        return Measured(tuple(float(value) for value in values))
 
     @staticmethod
     def columns(samples: HostArray) -> tuple[Measured, ...]:
-        """Return the mean and spread of every column of `samples`, `(repetitions, places)`."""
+        """Return what was measured at every place, from `(repetitions, places)`."""
         return tuple(Measured.of(column) for column in samples.T)
 
     @staticmethod
     def computed(value: float) -> Measured:
-        """Return a number that no run was needed for."""
-        return Measured(float(value), 0.0, 0)
+        """Return a number that no repetition would change."""
+        return Measured((float(value),), exact=True)
+
+    @property
+    def mean(self) -> float:
+        """The mean over the repetitions."""
+        return float(np.mean(self.values))
+
+    @property
+    def spread(self) -> float:
+        """The sample standard deviation; 0 for one value."""
+        return float(np.std(self.values, ddof=1)) if len(self.values) > 1 else 0.0
+
+    @property
+    def repetitions(self) -> int:
+        """How many repetitions there are; 0 for an exact number."""
+        return 0 if self.exact else len(self.values)
+
+    def to_dict(self) -> dict[str, float | int | list[float]]:
+        """Return mean, deviation, number of repetitions and the values themselves."""
+        return {
+            "mean": self.mean,
+            "spread": self.spread,
+            "repetitions": self.repetitions,
+            "values": list(self.values),
+        }
 
     def __str__(self) -> str:
         if math.isnan(self.mean):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pandas as pd
+
 from taciturn.report import (
     Details,
     Drawing,
@@ -81,7 +83,11 @@ def _evidence(made: Reproduction, part: str) -> list[Details]:
     return [
         Details(
             f"{'' if one.whose == 'paper' else 'Ours: '}{one.claim}: {one.verdict}, {one.count}",
-            (Items([str(pair) for pair in one.pairs]),),
+            (
+                Items(
+                    [f"{pair}: {state}" for pair, state in zip(one.pairs, one.states, strict=True)]
+                ),
+            ),
         )
         for one in [*made.claims(part), *made.claims(part, whose="ours")]
     ]
@@ -102,8 +108,11 @@ def _table(made: Reproduction, table: Measurements) -> Section:
     return Section(table.title, (*parts, *_evidence(made, table.id)))
 
 
-def write(made: Reproduction, out: Path, *, force: bool) -> None:
+def write(made: Reproduction, out: Path, *, force: bool, curves: bool = False) -> None:
     """Write results.json and index.html into the folder `out`, whole or not at all.
+
+    With `curves` also curves.csv and curves.parquet: every value of every repetition of every
+    curve, a row each.
 
     Raises
     ------
@@ -112,3 +121,35 @@ def write(made: Reproduction, out: Path, *, force: bool) -> None:
     """
     texts = {"results.json": json_text(plain(made)), "index.html": page(made)}
     write_folder(texts, out, force=force)
+    if curves:
+        table = values_of(made)
+        table.to_csv(out / "curves.csv", index=False)
+        table.to_parquet(out / "curves.parquet", index=False)
+
+
+def values_of(made: Reproduction) -> pd.DataFrame:
+    """Return the curves of a reproduction, a row for each value of each repetition.
+
+    Columns: figure, panel, curve, x, x_label, repetition, value, epsilon (in all), delta and
+    observer; the repetition of an exact number is empty.
+    """
+    rows = [
+        {
+            "figure": figure.id,
+            "panel": panel.y_label,
+            "curve": curve.label,
+            "x_label": panel.x_label,
+            "x": x,
+            "repetition": None if measured.exact else repetition,
+            "value": value,
+            "epsilon": curve.at(place).total,
+            "delta": curve.at(place).delta,
+            "observer": curve.at(place).observer,
+        }
+        for figure in made.figures
+        for panel in figure.panels
+        for curve in panel.curves
+        for place, (x, measured) in enumerate(zip(curve.x, curve.y, strict=True))
+        for repetition, value in enumerate(measured.values)
+    ]
+    return pd.DataFrame(rows).astype({"repetition": "Int64"})

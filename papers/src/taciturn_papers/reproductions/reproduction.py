@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import taciturn
 from taciturn.report import strict
 from taciturn_papers.reproductions.figure import Curve, Figure, Measured, Table
-from taciturn_papers.reproductions.ordering import RULE, VERDICTS, Ordering, Pair
+from taciturn_papers.reproductions.ordering import RULE, VERDICTS, Ordering, Pair, State
 
 Report = Callable[[str], None]
 STAMP = "reproduction, not private: the seeds of the noise are given, so it can be drawn again"
@@ -92,16 +92,12 @@ class Reproduction:
 
     @property
     def outcome(self) -> str:
-        """How many of the paper's orderings come out, in one sentence."""
+        """How many of the orderings that the paper states have which verdict, in one sentence."""
         theirs = self.claims()
         count = Counter(ordering.verdict for ordering in theirs)
-        undecided = count["undecided"]
-        left = f"; {undecided} {'is' if undecided == 1 else 'are'} undecided" if undecided else ""
+        found = ", ".join(f"{count[verdict]} {verdict}" for verdict in VERDICTS if count[verdict])
         run = self.run[0].upper() + self.run[1:]
-        return (
-            f"{run}: {count['comes out']} of the {len(theirs)} orderings that the paper states "
-            f"come out here{left}."
-        )
+        return f"{run}: of the {len(theirs)} orderings that the paper states, {found}."
 
     def to_dict(self) -> dict[str, Any]:
         """Return all of it as plain values; every curve carries its budgets, totals first."""
@@ -169,28 +165,29 @@ def _short(values: Sequence[Any]) -> Any:
 
 
 def _table(table: Table) -> dict[str, Any]:
-    rows = [[asdict(c) if isinstance(c, Measured) else c for c in row] for row in table.rows]
+    rows = [[c.to_dict() if isinstance(c, Measured) else c for c in row] for row in table.rows]
     return {"id": table.id, "title": table.title, "columns": list(table.columns), "rows": rows,
             "note": table.note}  # fmt: skip
 
 
 def _ordering(ordering: Ordering) -> dict[str, Any]:
+    both = zip(ordering.pairs, ordering.states, strict=True)
     return {
         "part": ordering.part,
         "whose": ordering.whose,
         "claim": ordering.claim,
-        "comes_out": {"comes out": True, "undecided": None}.get(ordering.verdict, False),
         "verdict": ordering.verdict,
         "count": ordering.count,
-        "comparisons": [_pair(pair) for pair in ordering.pairs],
+        "comparisons": [_pair(*each) for each in both],
     }
 
 
-def _pair(pair: Pair) -> dict[str, Any]:
+def _pair(pair: Pair, state: State) -> dict[str, Any]:
     return {
         "where": pair.where,
-        "claimed_smaller": {"name": pair.smaller[0], **asdict(pair.smaller[1])},
-        "claimed_larger": {"name": pair.larger[0], **asdict(pair.larger[1])},
-        "holds": pair.holds,
-        "clear": pair.clear,
+        "reading": pair.reading,
+        "claimed_smaller": {"name": pair.smaller[0], **pair.smaller[1].to_dict()},
+        "claimed_larger": {"name": pair.larger[0], **pair.larger[1].to_dict()},
+        "p_value": pair.p_value,
+        "state": state,
     }

@@ -120,7 +120,7 @@ def _over_rounds(half: Half, scale: Scale, budgets: Sequence[Budget]) -> Panel:
         )
         for outcome, budget in drawn
     ]
-    lowest = Measured(scale.agents * half.optimum.objective, 0.0, 1)
+    lowest = Measured.computed(scale.agents * half.optimum.objective)
     x = (1.0, float(max(scale.rounds, scale.public_rounds)))
     line = level(OPTIMUM, lowest, x, NO_NOISE)
     return Panel("round", "augmented objective", (*curves, line))
@@ -168,7 +168,7 @@ def _compared(
 def _levels(half: Half, metric: str, x: tuple[float, ...]) -> list[Curve]:
     """Return the optimum, and beside errors what no record is needed for."""
     value = half.optimum.error if metric == ERROR else half.optimum.loss
-    optimum = level(OPTIMUM, Measured(value, 0.0, 1), x, NO_NOISE)
+    optimum = level(OPTIMUM, Measured.computed(value), x, NO_NOISE)
     if metric != ERROR:
         return [optimum]
     return [optimum, commonest_label(half.labels, x, delta=DELTA)]

@@ -188,10 +188,7 @@ def timings(dealt: Dealt, scale: Scale) -> Work[Timings]:
     def whole(found: Arrays) -> Timings:
         table = {}
         for name in TIMED:
-            cells = tuple(
-                None if np.isnan(mean) else Measured(mean, spread, scale.timings)
-                for mean, spread in found[name].tolist()
-            )
+            cells = tuple(None if np.isnan(took[0]) else Measured.of(took) for took in found[name])
             table[name] = cells if len(cells) > 1 else cells * len(scale.timed)
         return table
 
@@ -199,7 +196,7 @@ def timings(dealt: Dealt, scale: Scale) -> Work[Timings]:
 
 
 def _timed(name: str, one: Records, scale: Scale) -> HostArray:
-    """Return mean and spread of the seconds at every budget; NaN where there is no plan."""
+    """Return the seconds of every timing at every budget; NaN where there is no plan."""
     exact = name != arms.DP_ADMM
     arm = arms.exact_arm(name, scale) if exact else arms.published_arm("l2", scale)
     budgets = [published(each, DELTA, scale.rounds) for each in scale.timed]
@@ -207,7 +204,7 @@ def _timed(name: str, one: Records, scale: Scale) -> HostArray:
     for budget in [NO_NOISE] if name == arms.EXACT else budgets:
         made = _plan(arm, PROBLEMS["l2"], one, budget)
         took = None if made is None else seconds(made, one, scale.timings)
-        found.append((math.nan, math.nan) if took is None else (took.mean, took.spread))
+        found.append((math.nan,) * scale.timings if took is None else took.values)
     return np.array(found)
 
 

@@ -277,4 +277,4 @@ def _kept(
 ) -> tuple[int, int]:
     """Return at how many places the gaps were compared, and at how many the first is smaller."""
     found = [o for o in decided if o.claim == sentence("gap", better, worse)]
-    return sum(len(o.pairs) for o in found), sum(o.kept for o in found)
+    return sum(len(o.pairs) for o in found), sum(pair.holds for o in found for pair in o.pairs)

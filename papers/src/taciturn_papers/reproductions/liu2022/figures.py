@@ -158,7 +158,7 @@ def _panel(view: View, part: Results, scale: Scale, what: str) -> Panel:
             curves.append(Curve(arm.name, budgets, scale.budgets, tuple(found)))
     task = part.tasks[view.kind]
     if what == "error":
-        optimum = Measured(task.optimum_error, 0.0, 1)
+        optimum = Measured.computed(task.optimum_error)
         labels = np.asarray(task.test.stacked.targets[0])
         curves += [
             level("optimum", optimum, scale.budgets, NO_NOISE),

@@ -330,8 +330,8 @@ def _rho(one: Learned) -> Ordering:
     across_epsilon = min(_range(row) for row in table)
     pair = Pair(
         NAMES[run.data],
-        ("largest difference among rhos, at one epsilon", Measured(across_rho, 0.0, 1)),
-        ("least difference among epsilons, at one rho", Measured(across_epsilon, 0.0, 1)),
+        ("largest difference among rhos, at one epsilon", Measured.computed(across_rho)),
+        ("least difference among epsilons, at one rho", Measured.computed(across_epsilon)),
     )
     claim = f"{NAMES[run.data]}: the test error of OutG depends less on rho than on epsilon"
     return Ordering(FIGURE_7, claim, (pair,))

@@ -67,7 +67,7 @@ class Learning:
         After how many of the rounds the metrics are measured.
     """
 
-    data: Literal["mnist", "femnist"]
+    data: str
     records: int | None
     writers: int | None
     rounds: int
@@ -91,7 +91,7 @@ class GridRuns:
         From how many rounds the attacker reads the demand.
     """
 
-    case: Literal["case14", "case118"]
+    case: str
     rounds: int
     updates: tuple[int, ...]
     per_update: tuple[float, ...]

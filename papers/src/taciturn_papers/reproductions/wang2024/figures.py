@@ -124,7 +124,7 @@ def _printed_curve(cell: Cell, name: str, claimed: float) -> Curve:
 
 def _levels(cell: Cell) -> list[Curve]:
     sent = cell.outcomes["RECAL", AT_TWELVE].sent
-    optimum = Measured(cell.facts.optimum_error, 0.0, 1)
+    optimum = Measured.computed(cell.facts.optimum_error)
     x = (float(sent[0]), float(sent[-1]))
     return [
         level("non-private optimum", optimum, x, NO_NOISE),
@@ -212,13 +212,18 @@ def _scaled(
     costs: Scaling, scale: Scale, kind: str, rivals: tuple[str, ...], what: str
 ) -> tuple[Pair, ...]:
     return tuple(
-        Pair(f"{what}, {agents} agents", *(
-            (name, Measured(getattr(costs[kind, name, agents], what), 0.0, 1))
-            for name in ("RECAL", rival)
-        ))
+        Pair(
+            f"{what}, {agents} agents",
+            _cost(costs, (kind, "RECAL", agents), what),
+            _cost(costs, (kind, rival, agents), what),
+        )
         for rival in rivals
         for agents in scale.sizes
     )  # fmt: skip
+
+
+def _cost(costs: Scaling, place: tuple[str, str, int], what: str) -> tuple[str, Measured]:
+    return place[1], Measured.computed(getattr(costs[place], what))
 
 
 def of_leaks(found: tuple[Leak, ...]) -> list[Ordering]:
@@ -280,7 +285,7 @@ def _sound_orders(chosen: list[Cell], loss: str) -> list[Ordering]:
     found = []
     for what, words in (("relative", "relative error"), ("wrong", "test error")):
         pairs = tuple(
-            Pair(NAMES[cell.facts.name], *(_last(cell, m, what) for m in ("RECAL", rival)))
+            Pair(NAMES[cell.facts.name], _last(cell, "RECAL", what), _last(cell, rival, what))
             for rival in _RIVALS
             for cell in chosen
         )
@@ -301,7 +306,8 @@ def _fair_orders(chosen: list[Cell]) -> list[Ordering]:
         pairs = tuple(
             Pair(
                 f"{NAMES[cell.facts.name]}, epsilon {budget.total:g}",
-                *((name, Measured.of(cell.outcomes[name, budget].gaps)) for name in (first, rival)),
+                (first, Measured.of(cell.outcomes[first, budget].gaps)),
+                (rival, Measured.of(cell.outcomes[rival, budget].gaps)),
             )
             for rival in others
             for cell in chosen

@@ -141,7 +141,7 @@ def _fair(chosen: list[Cell], what: str) -> Table:
             values = [o.last("wrong") if "%" in what else Measured.of(o.gaps) for o in outcomes]
             rows.append((label, method, _span(outcomes[0].plf), *values))
     if "%" in what:
-        best = [Measured(cell.facts.optimum_error, 0.0, 1) for cell in chosen]
+        best = [Measured.computed(cell.facts.optimum_error) for cell in chosen]
         rows.append(("none", "non-private optimum", "", *best))
     part = FAIR if "%" in what else f"{FAIR}, objective"
     return Table(
