@@ -257,7 +257,10 @@ def test_every_claim_can_come_out_and_can_fail():
     """The same numbers, upside down, turn the verdicts around."""
     for sign, expected in ((1, "comes out"), (-1, "does not come out")):
         claims = learning_figures.orderings([made_up_learning(sign)])
-        assert {claim.verdict for claim in claims} == {expected}
+        both = [claim for claim in claims if "than OutG, or ObjG with one" in claim.claim]
+        assert {claim.verdict for claim in claims if claim not in both} == {expected}
+        # upside down, the errors of OutG are largest all the same
+        assert {claim.verdict for claim in both} == {expected if sign > 0 else "comes out in part"}
         flows, answers = made_up_grid(sign)
         claims = power_figures.orderings([flows], [answers])
         fixed = [claim for claim in claims if claim.part == "Table 1"]

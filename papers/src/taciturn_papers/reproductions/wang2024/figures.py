@@ -223,7 +223,7 @@ def _scaled(
 
 
 def _cost(costs: Scaling, place: tuple[str, str, int], what: str) -> tuple[str, Measured]:
-    return place[1], Measured.computed(getattr(costs[place], what))
+    return place[1], Measured.of([getattr(costs[place], what)])
 
 
 def of_leaks(found: tuple[Leak, ...]) -> list[Ordering]:
