@@ -2,10 +2,13 @@
 
     python papers/docs/gallery.py FOLDER ...     from folders that `taciturn reproduce` wrote
     python papers/docs/gallery.py --run FOLDER   run all papers at their default scale first: hours
+    python papers/docs/gallery.py                the pages again, from the stored runs
 
 For every paper it writes into papers/docs/PAPER its figures, each table as CSV, and run.json:
-settings, seeds, commit, machine, notes and verdicts. In papers/docs/PAPER.md, which is written by
-hand, it replaces the part between the two marks.
+settings, seeds, commit, machine, notes, and verdicts with the numbers behind them. In
+papers/docs/PAPER.md, which is written by hand, it replaces the part between the two marks. The
+inventories of the papers, papers/docs/inventory/PAPER.csv, become papers/docs/everything.md. A run
+that is interrupted goes on where it was if no source file has changed.
 """
 
 from __future__ import annotations
@@ -29,6 +32,8 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
+from taciturn_papers.reproductions import tally
+
 GALLERY = Path(__file__).resolve().parent
 BEGIN, END = "<!-- written by gallery.py -->", "<!-- end of that part -->"
 COMMANDS = {
@@ -40,7 +45,14 @@ COMMANDS = {
 # figures that show the published method alone, whose curves do not say so
 _LEARNING = [f"{n}, {what}" for n in "56" for what in ("noise", "objective", "test error")]
 AS_PUBLISHED = {("ryu2023", f"Figure {name}") for name in ("3", "4", "7", *_LEARNING)}
-SHORT = {"comes out": "yes", "does not come out": "no", "undecided": "undecided"}
+SHORT = {
+    "comes out": "yes",
+    "comes out under some readings": "under some readings",
+    "comes out in part": "in part",
+    "undecided": "undecided",
+    "does not come out": "no",
+}
+KEPT = ("part", "whose", "claim", "verdict", "count", "comparisons")
 SIDES = {"published": "As published", "sound": "In sound form"}
 COLOURS = (
     "#1f5fa8",
@@ -67,6 +79,10 @@ STYLE = {
 LOGARITHMIC = 30.0  # an axis whose values span more than this factor
 MARKED = 15  # a curve of at most this many points has a marker at each
 LEGEND = 74  # characters of a line that fit below a figure
+EVERYTHING = """# Everything in the four papers
+
+Every algorithm, theorem, figure, table, data set and setting: where it is, how it is run, what came
+out. The [gallery](index.md) shows figures and verdicts."""
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -80,15 +96,60 @@ def main(arguments: Sequence[str]) -> None:
     commit = given.commit or revision()
     for folder in folders:
         write(json.loads((folder / "results.json").read_text(encoding="utf-8")), commit)
+    for paper in COMMANDS:
+        rewrite(paper)
+    (GALLERY / "everything.md").write_text(everything(), encoding="utf-8")
 
 
 def reproduced(where: Path) -> Iterable[Path]:
-    """Run every paper at its default scale; yield each folder as it is finished."""
+    """Say how long each paper took before, run it at its default scale, yield its folder."""
+    stored = {paper: stored_run(paper) for paper in COMMANDS}
+    for paper, run in stored.items():
+        print(f"{paper}: took {duration(run['seconds'])} on {run['machine']}", flush=True)
     for paper, words in COMMANDS.items():
         out = where / paper
         call = [Path(sys.executable).parent / "taciturn", "reproduce", *words, "--force"]
-        subprocess.run([*call, "--out", out], check=True)
+        subprocess.run([*call, "--resume", where / "portions", "--out", out], check=True)
         yield out
+
+
+def stored_run(paper: str) -> dict[str, Any]:
+    """Return what is stored of the last run of a paper."""
+    run: dict[str, Any] = json.loads((GALLERY / paper / "run.json").read_text(encoding="utf-8"))
+    return run
+
+
+def rewrite(paper: str) -> None:
+    """Write the results of the stored run into the page of a paper."""
+    page = GALLERY / f"{paper}.md"
+    text = with_results(page.read_text(encoding="utf-8"), paper, stored_run(paper))
+    page.write_text(text, encoding="utf-8")
+
+
+def inventory(paper: str) -> list[dict[str, str]]:
+    """Return the rows of the inventory of a paper: kind, item, where, command and outcome."""
+    file = GALLERY / "inventory" / f"{paper}.csv"
+    if not file.exists():
+        return []
+    with file.open(encoding="utf-8", newline="") as lines:
+        return list(csv.DictReader(lines))
+
+
+def everything() -> str:
+    """Return the page with every algorithm, theorem, figure, table, data set and setting."""
+    parts = [EVERYTHING]
+    for paper in COMMANDS:
+        rows = inventory(paper)
+        if rows:
+            heads = "| what | where | command | outcome |\n|---|---|---|---|"
+            lines = [
+                f"| {cell(row['kind'])}: {cell(row['item'])} | {cell(row['where'])} | "
+                f"{cell(row['command'])} | {cell(row['outcome'])} |"
+                for row in rows
+            ]
+            title = (GALLERY / f"{paper}.md").read_text(encoding="utf-8").partition("\n")[0]
+            parts.append("\n".join([f"#{title}\n", heads, *lines]))
+    return "\n\n".join(parts) + "\n"
 
 
 def revision() -> str:
@@ -131,14 +192,9 @@ def write(results: dict[str, Any], commit: str) -> None:
             {"file": table_file(table), "title": table["title"], "note": table["note"]}
             for table in results["tables"]
         ],
-        "orderings": [
-            {key: one[key] for key in ("part", "whose", "claim", "verdict", "count")}
-            for one in results["orderings"]
-        ],
+        "orderings": [{key: one[key] for key in KEPT} for one in results["orderings"]],
     }
     (folder / "run.json").write_text(json.dumps(run, indent=1, ensure_ascii=False) + "\n")
-    page = GALLERY / f"{paper}.md"
-    page.write_text(with_results(page.read_text(encoding="utf-8"), paper, run), encoding="utf-8")
 
 
 def with_results(page: str, paper: str, run: dict[str, Any]) -> str:
@@ -190,6 +246,11 @@ def where(orderings: Sequence[dict[str, Any]]) -> str:
 
 def places(count: str) -> str:
     """Return at how many places an ordering was seen, in short: 14/16 (6 close)."""
+    readings = [text.rpartition(": ") for text in count.split("; ")]
+    return "; ".join(f"{name}{mark}{_places(text)}" for name, mark, text in readings)
+
+
+def _places(count: str) -> str:
     seen, *less = count.split(", ")
     short = [text.replace(" too close to tell", " close").replace(" measured", "") for text in less]
     return seen.replace(" of ", "/") + (f" ({', '.join(short)})" if short else "")
@@ -238,14 +299,8 @@ def file_of(figure: dict[str, Any], side: str) -> str:
 
 def outcome(orderings: Sequence[dict[str, Any]]) -> str:
     """Return what came out of the orderings that the paper states."""
-    verdicts = [one["verdict"] for one in orderings if one["whose"] == "paper"]
-    kept, undecided = verdicts.count("comes out"), verdicts.count("undecided")
-    return (
-        f"**Of the {len(verdicts)} orderings that the paper states, {kept} "
-        f"{'comes' if kept == 1 else 'come'} out here, {undecided} "
-        f"{'is' if undecided == 1 else 'are'} undecided and {len(verdicts) - kept - undecided} do "
-        "not come out.**"
-    )
+    counts = tally([one["verdict"] for one in orderings if one["whose"] == "paper"])
+    return f"**{counts[0].upper()}{counts[1:]}.**"
 
 
 def cell(text: str) -> str:

@@ -24,7 +24,7 @@ def test_a_page_has_the_verdicts_of_its_stored_run_and_no_others(paper):
     page, run = (FOLDER / f"{paper}.md").read_text(encoding="utf-8"), stored(paper)
     assert gallery.with_results(page, paper, run) == page
     of_paper = next(one for one in run["orderings"] if one["whose"] == "paper")
-    of_paper["verdict"] = "undecided"
+    of_paper["verdict"] = "comes out in part"
     assert gallery.with_results(page, paper, run) != page
 
 
@@ -61,7 +61,24 @@ def test_a_measured_column_is_followed_by_its_deviations(tmp_path):
 def test_orderings_of_several_figures_share_a_row_and_say_where_they_differ():
     seen = {"whose": "paper", "claim": "a < b", "verdict": "comes out"}
     one = {**seen, "part": "Figure 3", "count": "6 of 7, 1 too close to tell"}
-    two = {**seen, "part": "Figure 6", "count": "7 of 7"}
+    two = {**seen, "part": "Figure 6", "count": "c = 1: 7 of 7; c = 2: 6 of 7, 1 reversed"}
     ours = {**one, "whose": "ours", "claim": "b < a"}
     last = gallery.verdicts([one, two, ours]).splitlines()[-1]
-    assert last == "| a < b | yes | Figure 3: 6/7 (1 close); 6: 7/7 |"
+    assert last == (
+        "| a < b | yes | Figure 3: 6/7 (1 close); 6: c = 1: 7/7; c = 2: 6/7 (1 reversed) |"
+    )
+
+
+def test_the_page_of_everything_is_made_from_the_inventories_and_no_cell_is_empty():
+    assert (FOLDER / "everything.md").read_text(encoding="utf-8") == gallery.everything()
+    rows = [row for paper in gallery.COMMANDS for row in gallery.inventory(paper)]
+    assert [row for row in rows if not all(text and text.strip() for text in row.values())] == []
+
+
+def test_a_run_of_the_gallery_says_first_how_long_each_paper_took(monkeypatch, tmp_path, capsys):
+    calls = []
+    monkeypatch.setattr(gallery.subprocess, "run", lambda call, **_: calls.append(call))
+    assert list(gallery.reproduced(tmp_path)) == [tmp_path / paper for paper in gallery.COMMANDS]
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split(":")[0] for line in lines] == list(gallery.COMMANDS)
+    assert all("--resume" in call for call in calls)

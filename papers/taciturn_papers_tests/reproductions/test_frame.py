@@ -238,7 +238,7 @@ def test_an_undecided_ordering_is_counted():
     given = made(orderings=(*made().orderings, left))
     assert given.outcome == (
         "A quick run on 2,000 records: of the 2 orderings that the paper states, 1 comes out, "
-        "1 undecided."
+        "1 is undecided."
     )
     values = plain(given)
     assert values["verdicts"] == {

@@ -2,7 +2,7 @@
 
 from taciturn_papers.reproductions.data import dataset_named
 from taciturn_papers.reproductions.figure import Budget, Curve, Figure, Measured, Panel, Table
-from taciturn_papers.reproductions.ordering import RULE, Ordering, Pair, below, rising
+from taciturn_papers.reproductions.ordering import RULE, Ordering, Pair, below, rising, tally
 from taciturn_papers.reproductions.page import page, write
 from taciturn_papers.reproductions.register import PAPERS, reproduce, scale_of
 from taciturn_papers.reproductions.reproduction import STAMP, Picture, Reproduction, plain
@@ -31,5 +31,6 @@ __all__ = [
     "rising",
     "scale_of",
     "settings_of",
+    "tally",
     "write",
 ]

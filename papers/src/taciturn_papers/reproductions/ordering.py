@@ -21,6 +21,16 @@ Verdict = Literal[
     "does not come out",
 ]  # fmt: skip
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
+_CLAUSES = {
+    "comes out": ("comes out", "come out"),
+    "comes out under some readings": (
+        "comes out under some readings",
+        "come out under some readings",
+    ),
+    "comes out in part": ("comes out in part", "come out in part"),
+    "undecided": ("is undecided", "are undecided"),
+    "does not come out": ("does not come out", "do not come out"),
+}
 State = Literal["in order", "reversed", "too close to tell", "measured once"]
 STATES: tuple[State, ...] = get_args(State)
 LEVEL = 0.05
@@ -32,6 +42,22 @@ RULE = (
     "reversed; it is undecided if none differs. Where the paper leaves a choice open, each reading "
     "is judged alone."
 )
+
+
+def tally(verdicts: Sequence[str]) -> str:
+    """Return how many of the orderings that a paper states have which verdict, as a clause.
+
+    Examples
+    --------
+    >>> tally(["comes out", "comes out", "undecided"])
+    'of the 3 orderings that the paper states, 2 come out, 1 is undecided'
+    """
+    counts = [
+        f"{verdicts.count(each)} {_CLAUSES[each][verdicts.count(each) > 1]}"
+        for each in VERDICTS
+        if each in verdicts
+    ]
+    return f"of the {len(verdicts)} orderings that the paper states, {', '.join(counts)}"
 
 
 def equality(first: Measured, second: Measured) -> float:
@@ -220,7 +246,7 @@ def rising(
 
     Examples
     --------
-    >>> values = [Measured(0.1, 0.0, 1), Measured(0.3, 0.0, 1)]
+    >>> values = [Measured.computed(0.1), Measured.computed(0.3)]
     >>> [pair.holds for pair in rising("error", ["a", "b"], values[::-1], measure="error")]
     [False]
     """

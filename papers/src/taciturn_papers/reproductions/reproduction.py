@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import taciturn
 from taciturn.report import strict
 from taciturn_papers.reproductions.figure import Curve, Figure, Measured, Table
-from taciturn_papers.reproductions.ordering import RULE, VERDICTS, Ordering, Pair, State
+from taciturn_papers.reproductions.ordering import RULE, VERDICTS, Ordering, Pair, State, tally
 
 Report = Callable[[str], None]
 STAMP = "reproduction, not private: the seeds of the noise are given, so it can be drawn again"
@@ -93,11 +92,8 @@ class Reproduction:
     @property
     def outcome(self) -> str:
         """How many of the orderings that the paper states have which verdict, in one sentence."""
-        theirs = self.claims()
-        count = Counter(ordering.verdict for ordering in theirs)
-        found = ", ".join(f"{count[verdict]} {verdict}" for verdict in VERDICTS if count[verdict])
         run = self.run[0].upper() + self.run[1:]
-        return f"{run}: of the {len(theirs)} orderings that the paper states, {found}."
+        return f"{run}: {tally([ordering.verdict for ordering in self.claims()])}."
 
     def to_dict(self) -> dict[str, Any]:
         """Return all of it as plain values; every curve carries its budgets, totals first."""
