@@ -6,9 +6,9 @@ not independent between agents, so it has its own accounting and loop.
 
 from taciturn_papers.methods.decor import CorrelatedNoise, calibrated, decor
 from taciturn_papers.methods.diging import DIGing
-from taciturn_papers.methods.fixed_point_admm import FixedPointADMM
-from taciturn_papers.methods.gossip_admm import GossipADMM, RecycledADMM
+from taciturn_papers.methods.fixed_point import FixedPointADMM
 from taciturn_papers.methods.on_the_command_line import fixed_point_admm, gossip_admm, mr_admm
+from taciturn_papers.methods.pairwise import GossipADMM, RecycledADMM
 from taciturn_papers.methods.rwadmm import RWADMM
 
 __all__ = [

@@ -5,8 +5,8 @@ from __future__ import annotations
 from taciturn.algorithms import Composition
 from taciturn.kernel.questions import ProximalStep
 from taciturn.problems import NoRegulariser, Problem, WholeSpace, default_clip
-from taciturn_papers.methods.fixed_point_admm import FixedPointADMM
-from taciturn_papers.methods.gossip_admm import GossipADMM, RecycledADMM
+from taciturn_papers.methods.fixed_point import FixedPointADMM
+from taciturn_papers.methods.pairwise import GossipADMM, RecycledADMM
 
 RHO, EXACTNESS = 0.5, 1e-3
 
