@@ -358,6 +358,18 @@ def test_no_key_of_a_site_that_was_ever_struck_off_lives_on_in_a_stored_proposal
     assert mercy.take_part(signed) == 0
 
 
+def test_a_strike_revokes_keys_that_only_a_stored_proposal_still_names(study, tmp_path):
+    """The coordinator removed the file of a member by hand, and admitted the site again."""
+    opened, (mercy, _) = study
+    old = next(p for p in proposed(opened).participants if p.name == "mercy")
+    (opened.folder / "members" / "mercy.json").unlink()
+    mercy.folder.rename(tmp_path / "away")
+    joined(opened, tmp_path, "mercy")
+    strike(opened, "mercy")
+    assert {old.key, old.nkey} <= opened.struck()
+    assert old.nkey not in hub_configuration(opened, host="127.0.0.1")
+
+
 def test_neither_key_of_a_site_that_was_struck_off_comes_back(study):
     """Also not with another key in place of the other one."""
     opened, (mercy, _) = study

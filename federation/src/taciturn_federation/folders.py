@@ -211,6 +211,15 @@ class StudyFolder(PartyFolder):
         """Return the public keys of sites that were struck off, signing keys and nkeys."""
         return frozenset(json.loads(read_text(self.folder / "struck.json")))
 
+    def versions(self) -> frozenset[tuple[str, int, int, int]]:
+        """Return which files `users` reads, and their version: inode, time in ns and size.
+
+        Every change replaces a file, so it has another inode than the one before.
+        """
+        files = (self.folder / "struck.json", *(self.folder / "proposals").glob("*.json"))
+        facts = ((file.name, file.stat()) for file in files)
+        return frozenset((name, one.st_ino, one.st_mtime_ns, one.st_size) for name, one in facts)
+
     def users(self) -> tuple[User, ...]:
         """Return the users of the hub: the coordinator, and the participants of all proposals.
 
@@ -299,11 +308,16 @@ def admit(study: StudyFolder, request: JoinRequest) -> Admission:
 
 
 def strike(study: StudyFolder, name: str) -> None:
-    """Strike a site off: neither key may connect, be proposed with or be admitted again."""
+    """Strike a site off: none of its keys may connect, be proposed with or be admitted again.
+
+    These are the keys of its admission, and all that a stored proposal names for it.
+    """
     known = {one.participant.name: one.participant for one in study.admitted()}
     if name not in known:
         raise InputError(f"study {study.name!r} has no site {name!r}; see taciturn study status")
-    gone = study.struck() | {known[name].key, known[name].nkey}
+    proposed = (site for one in study.proposals() for site in one.participants)
+    sites = (known[name], *(site for site in proposed if site.name == name))
+    gone = study.struck().union(*({site.key, site.nkey} for site in sites))
     write_text(json.dumps(sorted(gone)) + "\n", study.folder / "struck.json")
 
 

@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from taciturn.algorithms import Method
 from taciturn.budget import Account, heads_folder, private_folder
+from taciturn import cli
 from taciturn.cli import (
     ACCOUNT_OPTIONS,
     all_options,
@@ -99,8 +100,8 @@ PersonColumn = Annotated[str | None, typer.Option(help="Column of persons, if th
 
 
 def say(*lines: str) -> None:
-    """Print lines, each without control characters."""
-    typer.echo("\n".join("\n".join(map(printable, line.split("\n"))) for line in lines))
+    """Print lines, each without control characters; a full disk behind them ends no process."""
+    cli.say("\n".join("\n".join(map(printable, line.split("\n"))) for line in lines))
 
 
 def check_free(file: Path, *, force: bool) -> None:
@@ -648,6 +649,6 @@ def write_report(report: RunReport, output: Output, default: Path) -> None:
     if output.json:
         emit(report.values(out))
     elif released:
-        typer.echo("\n".join(map(printable, report.lines(certificate))))
+        say(*report.lines(certificate))
     if not released:
         raise InputError(f"{report.outcome.ending}: {report.outcome.line}")
