@@ -252,6 +252,10 @@ def propose_(  # noqa: PLR0913 - one parameter per option
     patience: Annotated[
         float, typer.Option(help="Seconds without a message before the run is abandoned.")
     ] = PATIENCE,
+    start_patience: Annotated[
+        float | None,
+        typer.Option(help="The same before the start. [default: the patience, at most 900]"),
+    ] = None,
     release_abandoned: Annotated[
         bool,
         typer.Option(
@@ -291,7 +295,8 @@ def propose_(  # noqa: PLR0913 - one parameter per option
     proposal, plan, methods = interruptible(prepare)
     signed = sign(
         name, proposal, members, coordinator=opened.coordinator(), key=opened.signing_key(),
-        nonce=secrets.token_hex(16), patience=patience, release_abandoned=release_abandoned,
+        nonce=secrets.token_hex(16), patience=patience, start_patience=start_patience,
+        release_abandoned=release_abandoned,
     )  # fmt: skip
     folders.keep_proposal(opened, signed)
     write_text(signed.to_json() + "\n", file)
