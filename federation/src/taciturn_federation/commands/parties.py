@@ -16,9 +16,9 @@ from typing import Annotated, Any
 import typer
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from taciturn import cli
 from taciturn.algorithms import Method
 from taciturn.budget import Account, heads_folder, private_folder
-from taciturn import cli
 from taciturn.cli import (
     ACCOUNT_OPTIONS,
     all_options,
@@ -351,7 +351,6 @@ def run_study(  # noqa: PLR0913, PLR0917 - one parameter per option
     output, methods = Output(out, force, quiet, log, json), methods_for(signed, algorithm)
     folder, default = opened.run_folder(signed), opened.report_folder(signed)
     output.check(default)
-    private_folder(folder)
     with events_to(log, quiet=quiet) as events:
         journal, key = Journal(folder / "journal"), opened.signing_key()
         party = interruptible(
