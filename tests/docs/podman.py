@@ -2,7 +2,8 @@
 
 An image is a tree that holds no more than a system, a new virtual environment and what the lines of
 the container file put there; a container is a process that has the tree as its root. The packages
-that ours depend on are those of the tests, mounted. Needs root, for mounts that end with it.
+that ours depend on are those of the tests, mounted; what builds ours is in a folder of wheels.
+Needs root, for mounts that end with it.
 """
 
 import json
@@ -17,6 +18,7 @@ from pathlib import Path
 STORE = Path(os.environ.get("PODMAN_STORE", "/nonexistent"))
 SYSTEM = ("passwd", "group", "shadow", "login.defs", "hosts", "resolv.conf", "nsswitch.conf", "ssl")
 PACKAGES = [Path(one) for one in site.getsitepackages()]
+OFFLINE = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": "/wheels"}
 MOUNTED = (Path("/usr"), Path(sys.base_prefix), *PACKAGES)
 
 
@@ -28,9 +30,8 @@ def entered(root, words, *, user="root", values=(), mounts=()):
         lines += [f"mkdir -p {inside}", f"mount --rbind {shlex.quote(str(source))} {inside}"]
         lines += [f"mount -o remount,bind,ro {inside}"] if ro else []
     home = "/root" if user == "root" else f"/home/{user}"
-    environment = {"PATH": "/venv/bin:/usr/local/bin:/usr/bin:/usr/sbin", "HOME": home} | dict(
-        values
-    )
+    path = "/venv/bin:/usr/local/bin:/usr/bin:/usr/sbin"
+    environment = {"PATH": path, "HOME": home} | dict(values)
     words = ["env", "-i", *(f"{k}={v}" for k, v in environment.items()), *words]
     lines.append(f"exec chroot --userspec={user} {root} {shlex.join(words)}")
     return subprocess.run(["unshare", "-m", "sh", "-c", "\n".join(lines)], check=False).returncode
@@ -57,33 +58,40 @@ def base(root):
     python = Path(sys.base_prefix) / "bin" / f"python{sys.version_info[0]}.{sys.version_info[1]}"
     must(entered(root, [str(python), "-m", "venv", "/venv"]))
     (place,) = (root / "venv" / "lib").glob("python*/site-packages")
-    (place / "tests.pth").write_text("".join(f"{one}\n" for one in PACKAGES))
+    (place / "tests.pth").write_text("/packages\n")
+    (root / "packages").mkdir()
+    for one in (file for folder in PACKAGES for file in folder.iterdir()):
+        if "taciturn" not in one.name:  # ours are those that the container file installs
+            (root / "packages" / one.name).symlink_to(one)
 
 
 def build(tag, file, context):
     """Execute the lines of a container file, in order."""
-    root, user, kept = STORE / "images" / tag / "root", "root", {"ENV": {}, "ENTRYPOINT": []}
-    lines = [line for line in Path(file).read_text().splitlines() if not line.startswith("#")]
+    root, kept = STORE / "images" / tag / "root", {"USER": "root", "ENV": {}, "ENTRYPOINT": []}
+    wheels = (STORE / "wheels", "/wheels", True)
+
+    def copy(words):
+        source, place = words.split()
+        shutil.copytree(Path(context) / source, root / place.lstrip("/"))
+
+    def execute(words):
+        values = kept["ENV"] | OFFLINE
+        must(entered(root, ["sh", "-c", words], user=kept["USER"], values=values, mounts=[wheels]))
+
+    does = {
+        "FROM": lambda _: base(root),
+        "COPY": copy,
+        "RUN": execute,
+        "USER": lambda name: kept.update(USER=name.strip()),
+        "ENV": lambda words: kept["ENV"].update(word.split("=") for word in words.split()),
+        "ENTRYPOINT": lambda words: kept.update(ENTRYPOINT=json.loads(words)),
+        "VOLUME": lambda _: None,
+    }
+    lines = [line for line in Path(file).read_text().splitlines() if line and line[0] != "#"]
     for line in "\n".join(lines).replace("\\\n", " ").splitlines():
         instruction, _, rest = line.partition(" ")
-        match instruction:
-            case "FROM":
-                base(root)
-            case "COPY":
-                shutil.copytree(Path(context) / rest.split()[0], root / rest.split()[1].lstrip("/"))
-            case "RUN":
-                must(entered(root, ["sh", "-c", rest], user=user, values=kept["ENV"]))
-            case "USER":
-                user = rest.strip()
-            case "ENV":
-                kept["ENV"] |= dict(word.split("=") for word in rest.split())
-            case "ENTRYPOINT":
-                kept["ENTRYPOINT"] = json.loads(rest)
-            case "VOLUME" | "":
-                pass
-            case _:
-                sys.exit(f"no instruction that is known here: {line}")
-    (STORE / "images" / tag / "kept.json").write_text(json.dumps({**kept, "USER": user}))
+        does[instruction](rest)
+    (STORE / "images" / tag / "kept.json").write_text(json.dumps(kept))
 
 
 def volume(name, root, place):
