@@ -16,7 +16,6 @@ from typing import Annotated, Any
 import typer
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from taciturn import cli
 from taciturn.algorithms import Method
 from taciturn.budget import Account, heads_folder, private_folder
 from taciturn.cli import (
@@ -32,6 +31,9 @@ from taciturn.cli import (
     run_options,
     table,
     takes,
+)
+from taciturn.cli import (
+    say as print_text,
 )
 from taciturn.counting import CountingRequest, counting_request
 from taciturn.engine import Charged
@@ -101,7 +103,7 @@ PersonColumn = Annotated[str | None, typer.Option(help="Column of persons, if th
 
 def say(*lines: str) -> None:
     """Print lines, each without control characters; a full disk behind them ends no process."""
-    cli.say("\n".join("\n".join(map(printable, line.split("\n"))) for line in lines))
+    print_text("\n".join("\n".join(map(printable, line.split("\n"))) for line in lines))
 
 
 def check_free(file: Path, *, force: bool) -> None:
