@@ -54,7 +54,7 @@ def joined(study, folder, name, rows=20):
     return site
 
 
-def proposed(study, *, network=None, nonce="00", **asked):
+def proposed(study, *, network=None, nonce="00", start_patience=None, **asked):
     """A signed proposal to all who may take part, kept in the study."""
     table = study.invitation.table
     sites = [one.participant for one in study.members()]
@@ -71,6 +71,7 @@ def proposed(study, *, network=None, nonce="00", **asked):
         key=study.signing_key(),
         nonce=nonce,
         patience=60.0,
+        start_patience=start_patience,
         release_abandoned=False,
     )
     keep_proposal(study, signed)

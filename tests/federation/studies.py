@@ -94,7 +94,8 @@ def member(name, key, study="diabetes"):
     }  # fmt: skip
 
 
-def make_study(folder, *, agents=3, rows=20, patience=30.0, release=False, **asked):
+def make_study(folder, *, agents=3, rows=20, patience=30.0, start_patience=None, release=False,
+               **asked):  # fmt: skip
     """A study: by default noisy-gradient in float64 on a star."""
     persons = asked.get("rows_per_person")
     who = None if persons is None else "who"
@@ -135,6 +136,7 @@ def make_study(folder, *, agents=3, rows=20, patience=30.0, release=False, **ask
         key=coordinator,
         nonce="00" * 16,
         patience=patience,
+        start_patience=start_patience,
         release_abandoned=release,
     )
     return Study(folder, files, data, signed, keys, coordinator, who)

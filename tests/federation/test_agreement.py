@@ -21,6 +21,7 @@ from taciturn_federation import (
     Nkey,
     SignedProposal,
     admit,
+    folders,
     hub_configuration,
     join,
     open_site,
@@ -97,6 +98,38 @@ def test_a_key_is_not_replaced(tmp_path):
     with pytest.raises(InputError, match="not replaced"):
         write_private(tmp_path / "one.key", b"second")
     assert read_private(tmp_path / "one.key") == b"first"
+
+
+@pytest.mark.parametrize("write", ["write_key", "write_text"])
+@pytest.mark.parametrize("after", [0, 1])
+def test_a_join_that_was_interrupted_is_completed_by_the_same_command(
+    study, tmp_path, monkeypatch, write, after
+):
+    opened, _ = study
+    write_records(tmp_path / "guys.csv", 12, seed=2)
+    where = tmp_path / "place" / "guys", opened.invitation, "guys", tmp_path / "guys.csv", None
+    written, whole = [], getattr(folders, write)
+
+    def killed(*values):
+        if len(written) == after:
+            raise KeyboardInterrupt
+        written.append(whole(*values))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(folders, write, killed)
+        with pytest.raises(KeyboardInterrupt):
+            join(*where)
+    if write == "write_key":
+        (where[0] / "signing.key").touch(0o600)  # as by a process that was killed in between
+    kept = {file.name: file.read_bytes() for file in where[0].iterdir() if file.stat().st_size}
+    site, request = join(*where)
+    assert kept.items() <= {file.name: file.read_bytes() for file in where[0].iterdir()}.items()
+    assert join(*where)[1] == request  # the request itself may not have been written
+    assert admit(opened, request).participant.count == 12
+    assert open_site(site.folder).facts == site.facts
+    write_records(tmp_path / "other.csv", 12, seed=3)
+    with pytest.raises(InputError, match=r"another site in .* keys are not replaced"):
+        join(*where[:3], tmp_path / "other.csv", None)
 
 
 def test_a_public_nkey_is_what_nats_writes():
@@ -356,6 +389,18 @@ def test_no_key_of_a_site_that_was_ever_struck_off_lives_on_in_a_stored_proposal
     text = hub_configuration(opened, host="127.0.0.1")
     assert not [key for key in gone if key in text]
     assert mercy.take_part(signed) == 0
+
+
+def test_a_strike_revokes_keys_that_only_a_stored_proposal_still_names(study, tmp_path):
+    """The coordinator removed the file of a member by hand, and admitted the site again."""
+    opened, (mercy, _) = study
+    old = next(p for p in proposed(opened).participants if p.name == "mercy")
+    (opened.folder / "members" / "mercy.json").unlink()
+    mercy.folder.rename(tmp_path / "away")
+    joined(opened, tmp_path, "mercy")
+    strike(opened, "mercy")
+    assert {old.key, old.nkey} <= opened.struck()
+    assert old.nkey not in hub_configuration(opened, host="127.0.0.1")
 
 
 def test_neither_key_of_a_site_that_was_struck_off_comes_back(study):

@@ -98,9 +98,9 @@ def test_what_nobody_signed_is_not_used_and_hurts_no_run(half):
             (subjects.public(3), signer_of(study, 17, key_of(17)).seal(Kind.PUBLIC, 3, b"")),
         "on the subject of another party":
             (subjects.public(3), signer_of(study, 1).seal(Kind.PUBLIC, 3, body)),
-        "this party is not its recipient":
+        "it is not for this party":
             (subjects.edge(1, 2), signer_of(study, 1).seal(Kind.MESSAGE, 2, b"along another edge")),
-        "of 0 bytes, which was cut short": (subjects.public(3), b""),
+        "a message that was cut short": (subjects.public(3), b""),
     }  # fmt: skip
     before = half.parties[0].progress().round
     for line, (subject, payload) in planted.items():

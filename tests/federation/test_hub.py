@@ -5,6 +5,7 @@ import contextlib
 import functools
 import json
 import os
+import signal
 import socket
 import ssl
 import subprocess
@@ -27,7 +28,15 @@ from tests.federation.studies import key_of
 
 from taciturn.cli.main import main
 from taciturn.errors import InputError
-from taciturn_federation import Link, Nkey, after_strike, run_hub, server_program, strike
+from taciturn_federation import (
+    Link,
+    Nkey,
+    SignedProposal,
+    after_strike,
+    run_hub,
+    server_program,
+    strike,
+)
 from taciturn_federation.hub import is_free
 from taciturn_federation.keys import client_context, new_hub
 
@@ -368,6 +377,50 @@ def test_a_hub_whose_disk_is_full_runs_on_and_takes_the_study_later(study, monke
         until(lambda: "hub_reloaded" in hub.events)
         assert hub.events.count("hub_stale") == 1
     assert signed.participants[0].nkey in (study.folder / "hub.conf").read_text()
+
+
+def test_a_hub_whose_output_has_no_room_starts_its_server_again(study):
+    proposed(study)
+    words = ["study", "hub", study.name, "--host", "127.0.0.1", "--studies"]
+    command = [sys.executable, "-m", "taciturn", *words, str(study.folder.parent)]
+    full = open("/dev/full", "w")  # noqa: SIM115 - closed below
+    port = int(study.invitation.hub.rpartition(":")[2])
+    with full, subprocess.Popen(command, stdout=full, stderr=full) as hub:
+        until((study.folder / "hub.json").exists)  # written once the server runs
+        time.sleep(0.3)
+        (server,) = children_of(hub.pid)
+        os.kill(server, signal.SIGKILL)
+        until(lambda: hub.poll() is not None or set(children_of(hub.pid)) - {server})
+        until(lambda: hub.poll() is not None or not is_free(port))
+        ended = hub.poll()
+        hub.terminate()
+    assert ended is None
+
+
+def children_of(process):
+    with open(f"/proc/{process}/task/{process}/children") as children:
+        return [int(one) for one in children.read().split()]
+
+
+def test_a_hub_at_rest_reads_no_proposal_and_takes_one_that_changed(study, monkeypatch):
+    """Fifty proposals, read at every look, took a sixth of a core."""
+    for number in range(3):
+        proposed(study, nonce=f"0{number}")
+    read, from_json = [], SignedProposal.from_json.__func__
+    monkeypatch.setattr(
+        SignedProposal,
+        "from_json",
+        classmethod(lambda cls, text: (read.append(1), from_json(cls, text))[1]),
+    )
+    with RunningHub(study) as hub:
+        time.sleep(0.6)  # the first looks
+        before = len(read)
+        time.sleep(1.0)
+        assert len(read) == before
+        signed = proposed(study, nonce="aa")
+        until(lambda: "hub_reloaded" in hub.events)
+    assert len(read) > before
+    assert signed.subjects.run in (study.folder / "hub.conf").read_text()
 
 
 def is_alive(process):

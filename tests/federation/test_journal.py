@@ -19,9 +19,9 @@ from taciturn.budget import heads_folder, private_folder
 from taciturn.errors import InputError, PrivacyError
 from taciturn.report import write_folder
 from taciturn_federation import Progress
-from taciturn_federation.envelope import Kind
+from taciturn_federation.envelope import Kind, Packet
 from taciturn_federation.journal import Entry, Journal, RoundRow, RunRow, _claim
-from taciturn_federation.reports import Events, ProgressDisplay, events_to
+from taciturn_federation.reports import Events, ProgressDisplay, events_to, read_progress
 
 
 def test_a_journal_that_was_dropped_may_be_collected_on_another_thread(tmp_path):
@@ -232,6 +232,55 @@ def test_a_closed_terminal_and_a_status_file_without_room_raise_nothing(tmp_path
     display(Progress(1, 2, ("mercy",), 0.0))
     display.end("finished")
     display.leave()
+
+
+def test_bad_messages_without_number_leave_one_line_of_a_kind_and_then_their_count(star, tmp_path):
+    file, subjects = tmp_path / "site.log", star.signed.subjects
+    with events_to(file, quiet=True) as events:
+        site = site_of(star, 0, tmp_path, report=events.report)
+        right = signer_of(star).seal(Kind.PUBLIC, 0, bytes(48))
+        for number in range(500):
+            bad = (
+                Packet(subjects.public(0), bytes(number % 180)),
+                Packet(
+                    subjects.public(0), right[:8] + (number + 99).to_bytes(4, "little") + right[12:]
+                ),
+                Packet(f"{subjects.study}.{subjects.run}.ask.{number}", right),
+                Packet(f"{subjects.study}.{subjects.run}.public.x{number}", right),
+                Packet(subjects.public(0), right[:-8] + number.to_bytes(8, "little")),
+            )
+            for packet in bad:
+                assert site.receive(packet, 0.0) == []
+        site.close()
+    values = [json.loads(line) for line in file.read_text().splitlines()]
+    assert len(values) <= 6 * 3, len(values)
+    assert max(one.get("times", 1) for one in values) == 100
+    lines = {one["line"] for one in values}
+    for what in (
+        "cut short",
+        "takes no part",
+        "not for this party",
+        "no subject",
+        "not signed with",
+    ):
+        assert [line for line in lines if what in line], (what, lines)
+
+
+def test_status_tells_whether_a_process_is_at_work_and_not_what_an_old_file_says(tmp_path):
+    file = tmp_path / "progress" / "run.json"
+    assert read_progress(file) is None
+    display = ProgressDisplay(Events(None, quiet=True), file, quiet=True)
+    assert read_progress(file).startswith("about to begin (")
+    display(Progress(3, 6, ("mercy",), 2.0))
+    assert read_progress(file).startswith("round 3 of 6; waiting 2.0 s for mercy (")
+    display.leave()  # as a process that is killed
+    assert read_progress(file).startswith("stopped, round 3 of 6 (")
+    assert read_progress(file).endswith("the same command resumes it")
+    display.end("abandoned")
+    assert read_progress(file).startswith("abandoned (")
+    again = ProgressDisplay(Events(None, quiet=True), file, quiet=True)
+    assert read_progress(file).startswith("about to begin (")
+    again.leave()
 
 
 def fill(party):

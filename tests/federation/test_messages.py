@@ -154,6 +154,7 @@ class Fuzzer:
         self.agents, self.turns = study.agents, plan.rounds
         head = signer_of(study, 1).seal(Kind.HEAD, self.turns, b"").hex()
         self._heads = [head] * self.agents
+        self._proposal = json.loads(study.signed.to_json())
         values = {"digest": study.signed.digest, "taciturn": "0"}
         self._accepted = [
             signer_of(study, agent).seal_values(Kind.ACCEPTANCE, 0, values).hex()
@@ -164,7 +165,7 @@ class Fuzzer:
         """The values of a right message."""
         draw = self.random
         return {
-            Kind.PROPOSAL: {},
+            Kind.PROPOSAL: self._proposal,
             Kind.ACCEPTANCE: {
                 "digest": self.study.signed.digest, "taciturn": "0.1.0", "mask": "09" * 32,
             },
@@ -189,6 +190,8 @@ class Fuzzer:
         """The bytes of a message, of which something is another as a rule."""
         if kind >= 16:
             return self._numbers()
+        if kind == Kind.HEAD and self.random.random() < 0.5:
+            return b""  # it is right, and its transcript may be another
         text = json.dumps(self._other(self.right(kind)))
         if self.random.random() < 0.2:  # of one value the text
             at = self.random.randrange(len(text))
@@ -223,9 +226,9 @@ class Fuzzer:
         return self.random.choice((*near, 2**31, 2**32 - 1))
 
 
-def fuzzed(study, folder, seed, number, who):
-    """Parties of a run in its middle, to which others send all kinds of messages."""
-    hub = meet(study, folder).run_to(2, who)
+def fuzzed(hub, seed, number):
+    """Parties of a run, to which others send all kinds of messages; how many they refused."""
+    study = hub.study
     star, subjects, failures = study.signed.proposal.network is None, study.signed.subjects, []
 
     def fail(line, *, breach):  # what would end a party, which goes on
@@ -240,7 +243,7 @@ def fuzzed(study, folder, seed, number, who):
         (0, COORDINATOR): [subjects.proposal, subjects.public(2)],
         ("coordinator", 1): [subjects.state(1), subjects.ask(1), subjects.answer(1)],
     }
-    fuzzer = Fuzzer(study, hub.parties["coordinator"].plan, seed)
+    fuzzer, draw = Fuzzer(study, hub.parties["coordinator"].plan, seed), random.Random(seed)
     transcript = hub.parties["coordinator"]._transcript if star else bytes(32)
     for (target, sender), known in places.items():
         party, name = hub.parties[target], study.signed.opener.names[sender]
@@ -248,8 +251,9 @@ def fuzzed(study, folder, seed, number, who):
         for kind in Kind if subscribed else ():
             for _ in range(number):
                 payload = signer_of(study, sender).seal(
-                    kind, fuzzer.turn(), fuzzer.body(kind), transcript=transcript
-                )
+                    kind, fuzzer.turn(), fuzzer.body(kind),
+                    transcript=draw.choice((transcript, draw.randbytes(32))),
+                )  # fmt: skip
                 before = len(failures)
                 party.receive(Packet(fuzzer.random.choice(subscribed), payload), hub.now)
                 for line, public in failures[before:]:
@@ -257,17 +261,36 @@ def fuzzed(study, folder, seed, number, who):
                     assert name in public, (kind, public)
                     assert "error in taciturn" not in line
                 hub.now += 1e-3
-    assert len(failures) > 100
+    return len(failures)
 
 
 @kinds("star", slow=("ring",))
 def test_whatever_a_party_signs_no_process_fails_and_the_right_one_is_named(study, tmp_path):
-    fuzzed(study, tmp_path, 1, FEW, 0)
+    assert fuzzed(meet(study, tmp_path).run_to(2, 0), 1, FEW) > 100
 
 
 @kinds(slow=("star", "ring", "relay"))
 def test_a_hundred_messages_of_each_kind_name_the_right_party(study, tmp_path):
-    fuzzed(study, tmp_path, 2, 100, "coordinator")
+    assert fuzzed(meet(study, tmp_path).run_to(2), 2, 100) > 100
+
+
+@pytest.mark.slow
+@pytest.mark.unchecked
+@pytest.mark.parametrize("stage", ["middle", "end"])
+def test_fifty_thousand_signed_messages_at_a_stage_name_the_right_party(star, tmp_path, stage):
+    """The end is where heads and ledger entries are compared; the coordinator lacks one of each."""
+    middle = stage == "middle"
+    hub = meet(star, tmp_path).run_to(2, 0) if middle else near_the_end(star, tmp_path)
+    assert fuzzed(hub, 3, 50_000 // (3 * len(Kind)) + 1) > 10_000
+
+
+@pytest.mark.parametrize("values", [{"started": 1}, {"started": 0.0}, {"more": 10**400}])
+def test_a_field_that_the_grammar_does_not_have_names_its_sender(star, values):
+    body = json.dumps({"line": "no", **values}).encode()
+    line = refused_line(
+        1, Kind.REFUSAL, 0, body, star.signed.opener.names, star.signed.proposal.plan()
+    )
+    assert line.startswith("sinai sent a message of the kind REFUSAL")
 
 
 def refused_line(sender, kind, turn, body, names, plan):

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import dataclasses
+import errno
 import json
 
 import numpy as np
@@ -24,13 +25,16 @@ from taciturn.training import divide, train
 from taciturn_federation import (
     Coordinator,
     Journal,
+    Link,
     Nkey,
     Packet,
     RunReport,
     Site,
     StudyFolder,
     User,
+    Watch,
     derive,
+    serve,
 )
 from taciturn_federation.envelope import Kind
 from taciturn_federation.keys import public_key
@@ -103,6 +107,31 @@ def test_two_sites_over_tls_have_the_model_of_simulate(tmp_path):
         outcomes = asyncio.run(run.outcomes())
     run.check(outcomes)
     assert [[name for name, _ in one] for one in run.recorders] == [["connected"]] * 3
+
+
+def test_a_party_whose_hub_never_comes_gives_up_and_no_trouble_of_its_watch_ends_it(tmp_path):
+    """The patience runs without a connection; a disk behind log and status may be full."""
+    port = free_port()
+    study, (site, _) = admitted_study(tmp_path, port=port)
+    signed = proposed(study, start_patience=1.0)
+    key = public_key(study.invitation.key)
+    local = derive(signed, site.source(), agent=0, coordinator=key)
+    party, called = Site(local, Journal(site.journal), site.signing_key()), []
+
+    def full(*values, **_):
+        called.append(values)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    link = Link(f"127.0.0.1:{port}", study.invitation.certificate, site.nkey())
+    outcome = asyncio.run(asyncio.wait_for(
+        serve(party, link, Watch(full, full), asyncio.Event()), timeout=30
+    ))  # fmt: skip
+    party.close()
+    assert (outcome.ending, outcome.model) == ("abandoned", None)
+    assert "no message of coordinator arrived for 2 s" in outcome.line
+    assert called
+    Watch(full, full).note("hub_away", reason="nothing listens")
+    assert called[-1] == ("hub_away",)
 
 
 @pytest.mark.slow

@@ -288,6 +288,19 @@ def test_a_site_that_cannot_begin_ends_the_waiting_at_once_and_all_can_try_again
     check_finished(hub.run())
 
 
+def test_the_start_has_a_patience_that_names_who_is_missing_whatever_that_of_the_run_is(
+    tmp_path,
+):
+    study = make_study(tmp_path, patience=3600.0, start_patience=20.0)
+    hub = meet(study, tmp_path, sites=[0, 2]).run(seconds=35)
+    for name in ("coordinator", 0, 2):
+        check_unstarted(hub.parties[name], "sinai did not accept for 20 s")
+    hub.restart(0)
+    hub.kill("coordinator")
+    hub.run(seconds=45)
+    check_unstarted(hub.parties[0], "no message of registry arrived for 40 s")
+
+
 def test_sites_without_a_coordinator_give_up_and_can_try_again(star, tmp_path):
     accounts = open_accounts(star)
     hub = meet(star, tmp_path, seed=None, accounts=accounts)
@@ -297,7 +310,7 @@ def test_sites_without_a_coordinator_give_up_and_can_try_again(star, tmp_path):
     assert hub.outcome(0) is None
     hub.run(seconds=3)
     for agent in range(3):
-        check_unstarted(hub.parties[agent], "no message arrived for twice the patience")
+        check_unstarted(hub.parties[agent], "no message of registry arrived for 60 s")
     assert not accounts[1].state().charged
     hub.restart("coordinator", 0, 1, 2)
     check_finished(hub.run(), seed=None)
@@ -306,7 +319,8 @@ def test_sites_without_a_coordinator_give_up_and_can_try_again(star, tmp_path):
 def test_a_site_waits_as_long_as_messages_of_the_coordinator_arrive(tmp_path):
     study = make_study(tmp_path, patience=5.0)
     hub = meet(study, tmp_path, sites=[0])
-    hub.parties["coordinator"].signed = study.signed.model_copy(update={"patience": 1000.0})
+    longer = study.signed.model_copy(update={"patience": 1000.0, "start_patience": 1000.0})
+    hub.parties["coordinator"].signed = longer
     hub.run(seconds=60)
     assert hub.outcome(0) is None
 

@@ -35,6 +35,7 @@ from taciturn_federation.keys import (
 
 UNSIGNED = ""
 COORDINATOR_NAME = "coordinator"
+START_PATIENCE = 900.0
 Hex = Annotated[str, Field(pattern=r"^[0-9a-f]*$", max_length=256)]
 
 
@@ -95,6 +96,7 @@ class SignedProposal(Document):
     coordinator: Member
     participants: tuple[Participant, ...]  # in the order of the agents
     patience: float  # seconds without a message after which the run is abandoned
+    start_patience: float  # the same before the start, where nothing is lost
     release_abandoned: bool  # whether the model so far of an abandoned run is released
     signature: Hex  # of the coordinator over the canonical JSON in which this is empty
 
@@ -102,6 +104,7 @@ class SignedProposal(Document):
     def _consistent(self) -> SignedProposal:
         check_token("study", self.study)
         checks.positive("patience", self.patience)
+        checks.positive("start-patience", self.start_patience)
         counts = tuple(member.count for member in self.participants)
         if counts != self.proposal.all_counts:
             raise InputError(
@@ -230,15 +233,18 @@ def sign(  # noqa: PLR0913 - one parameter per field
     nonce: str,
     patience: float,
     release_abandoned: bool,
+    start_patience: float | None = None,
 ) -> SignedProposal:
     """Return a proposal, signed with the coordinator's key.
 
-    `nonce`: fresh random hexadecimal digits, for example `secrets.token_hex(16)`.
+    `nonce`: fresh random hexadecimal digits, for example `secrets.token_hex(16)`. By default the
+    `start_patience` is the patience, and 900 s at most.
     """
+    waits = min(patience, START_PATIENCE) if start_patience is None else start_patience
     unsigned = SignedProposal(
         study=study, taciturn=taciturn.__version__, nonce=nonce, proposal=proposal,
         coordinator=coordinator, participants=tuple(participants), patience=patience,
-        release_abandoned=release_abandoned, signature=UNSIGNED,
+        start_patience=waits, release_abandoned=release_abandoned, signature=UNSIGNED,
     )  # fmt: skip
     signature = sign_labelled(key, Label.PROPOSAL, _unsigned(unsigned)).hex()
     return unsigned.model_copy(update={"signature": signature})

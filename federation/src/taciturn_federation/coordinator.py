@@ -95,6 +95,10 @@ class Coordinator(inbox.RunParty):
         return bool(missing) and self._leaving.elapsed < min(most, self.signed.patience)
 
     @property
+    def _patience(self) -> float:
+        return self.signed.patience if self._started else self.signed.start_patience
+
+    @property
     def certificate(self) -> Certificate:
         """The certificate of the run, with what its proposal takes as public."""
         return certificate_for(self.signed.proposal, self.plan, self.evaluation)
@@ -109,12 +113,12 @@ class Coordinator(inbox.RunParty):
         self._waiting.tick(now)
         if self.outcome is not None:
             self._leaving.tick(now)
-        elif self._waiting.elapsed > self.signed.patience:
+        elif self._waiting.elapsed > self._patience:
             names = ", ".join(self._opener.names[agent] for agent in self._waited_for())
             what, then = ("accept", "") if not self._started else (
                 "answer", "; find the reason, then propose again"
             )  # fmt: skip
-            line = f"{names} did not {what} for {self.signed.patience:g} s{then}"
+            line = f"{names} did not {what} for {self._patience:g} s{then}"
             return self._guarded(lambda: self._abandon(line))
         if not self._waiting.due():
             return []

@@ -14,11 +14,12 @@ import json
 import math
 import re
 import struct
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import jax
 import numpy as np
@@ -139,10 +140,10 @@ class Opener:
         or its sender's key did not sign it.
         """
         if len(payload) < _HEADER.size + _SIGNATURE:
-            raise InputError(f"ignored a message of {len(payload)} bytes, which was cut short")
+            raise InputError("ignored a message that was cut short")
         header, body = payload[: _HEADER.size], payload[_HEADER.size : -_SIGNATURE]
         magic, version, kind, _, sender, _, run, _, digest, length = _HEADER.unpack(header)
-        name = self.names.get(sender, f"party {sender}")
+        name = self.names.get(sender, "a party")  # without a number: a log counts equal lines
         for right, fault in (
             (magic == _MAGIC and version == _VERSION, "is not of this version of taciturn"),
             (sender in self.keys, "takes no part in this run"),
@@ -359,7 +360,7 @@ class Subjects:
         known = {"proposal": 1, "public": 2, "ask": 2, "answer": 2, "edge": 3, "state": 2}
         numbers = all(part.isdecimal() and len(part) < 10 for part in parts[1:])
         if not subject.startswith(front) or known.get(parts[0]) != len(parts) or not numbers:
-            raise InputError(f"{subject[:100]!r} is no subject of the run {self.study}.{self.run}")
+            raise InputError(f"ignored a message on what is no subject of the run {front[:-1]}")
         return COORDINATOR if parts[0] in {"proposal", "public"} else int(parts[1])
 
 
@@ -375,7 +376,6 @@ def matches(pattern: str, subject: str) -> bool:
     return len(wanted) == len(given) and all(w in ("*", g) for w, g in zip(wanted, given))  # noqa: B905 - of one length
 
 
-_HEX, _DIGEST, _NONE = re.compile(r"(?:[0-9a-f]{2})*"), re.compile(r"[0-9a-f]{64}"), "0" * 64
 _MAX_LINE, _MAX_READ = 300, 20_000
 
 
@@ -395,58 +395,103 @@ def one_line(text: str) -> str:
     return shown[:_MAX_LINE]
 
 
-def is_whole(value: Any, least: int, most: int) -> bool:
-    """Whether a JSON value is a whole number in a range; a truth value and 1.0 are not."""
-    return type(value) is int and least <= value <= most
+# the grammar of control messages: which fields one has, and what may stand in each
+
+_Test: TypeAlias = Callable[[Any], bool]
+
+
+def _whole(least: int, most: int) -> _Test:
+    """Return a test for whole numbers in a range; a truth value and 1.0 are none."""
+    return lambda value: type(value) is int and least <= value <= most
+
+
+def _number(most: float) -> _Test:
+    """Return a test for numbers from 0 to `most`; whole ones are compared exactly."""
+    return lambda value: type(value) in (int, float) and 0 <= value <= most
+
+
+def _party(sites: int) -> _Test:
+    coordinator, site = _whole(COORDINATOR, COORDINATOR), _whole(0, sites - 1)
+    return lambda value: site(value) or coordinator(value)
+
+
+def _text(pattern: str) -> _Test:
+    found = re.compile(pattern, re.DOTALL).fullmatch
+    return lambda value: isinstance(value, str) and found(value) is not None
+
+
+def _list(test: _Test, most: float = math.inf) -> _Test:
+    return lambda value: isinstance(value, list) and len(value) <= most and all(map(test, value))
+
+
+def _row(*tests: _Test) -> _Test:
+    return lambda value: (
+        isinstance(value, list)
+        and len(value) == len(tests)
+        and all(test(one) for test, one in zip(tests, value, strict=True))
+    )
+
+
+def _is_truth(value: Any) -> bool:
+    return isinstance(value, bool)
+
+
+_ANY, _HEX, _DIGEST = _text(".*"), _text("(?:[0-9a-f]{2})*"), _text("[0-9a-f]{64}")
+_COUNT = _whole(0, 2**31 - 1)
+# local, kind, scale, exponent, rate, batch; 2^exponent, a step of the lattice, is a float
+_ENTRY = _row(
+    _COUNT, _COUNT, _number(sys.float_info.max), _whole(-1100, 1023),
+    lambda rate: _number(1.0)(rate) and rate > 0, _whole(0, 2**53),
+)  # fmt: skip
+
+
+def _fields(kind: Kind, values: Mapping[str, Any], sites: int, rounds: int) -> dict[str, _Test]:
+    """Return the test of each field that a message has; a field with "?" may be absent."""
+    enclosed = _list(_HEX, sites)  # those missing are named where they are read
+    wanted = {"sender": _party(sites), "round": _whole(0, rounds)}
+    return {
+        Kind.ACCEPTANCE: {"digest": _DIGEST, "taciturn": _ANY, "mask?": _DIGEST},
+        Kind.START: {"acceptances": enclosed},
+        Kind.RESEND_REQUEST: {
+            "kind": lambda kind: _whole(0, 255)(kind) and kind in (Kind.HEADS, *_RESENDABLE),
+            **({} if values.get("kind") == Kind.HEADS else wanted),
+        },
+        Kind.HEADS: {"heads": enclosed},
+        Kind.REFUSAL: {"line": _ANY, "started?": _is_truth},
+        Kind.DONE: {"ending": _text("finished|abandoned")},
+        Kind.END: {"line": _ANY, "started?": _is_truth, "public?": _HEX},
+        Kind.LEDGER_ENTRIES: {"kinds": _list(_list(_ENTRY)), "rounds": _list(_COUNT)},
+        Kind.PROGRESS: {},
+    }[kind]
 
 
 def check_control(envelope: Envelope, names: Mapping[int, str], rounds: int) -> None:
-    """Raise `BreachError` unless a control message has the values of the protocol.
+    """Raise `BreachError` unless a control message has the fields and values of the grammar.
 
     Its sender signed it, so the error names the sender. `rounds` is T of the plan: no message is
-    about a later round. Ledger entries are read where the plan is at hand.
+    about a later round.
     """
-    kind = envelope.kind
-    if kind < _ARRAYS and not (envelope.round <= rounds and _is_right(envelope, names, rounds)):
+    right = envelope.kind >= _ARRAYS or (
+        envelope.round <= rounds and _is_right(envelope, len(names) - 1, rounds)
+    )
+    if not right:
         raise BreachError(
-            f"{names[envelope.sender]} sent a message of the kind {kind.name} whose values are not "
-            "those of the protocol; its owner should look at its version of taciturn"
+            f"{names[envelope.sender]} sent a message of the kind {envelope.kind.name} whose "
+            "values are not those of the protocol; its owner should look at its version of taciturn"
         )
 
 
-def _is_right(envelope: Envelope, names: Mapping[int, str], rounds: int) -> bool:
+def _is_right(envelope: Envelope, sites: int, rounds: int) -> bool:
     kind = envelope.kind
     if kind in (Kind.PROPOSAL, Kind.HEAD):  # of a proposal parties compare digests: it is not read
         return kind == Kind.PROPOSAL or not envelope.body
     try:
-        get = envelope.values.get
+        values = envelope.values
     except InputError:
         return False
-
-    line = isinstance(get("line"), str) and get("started", True) in (True, False)
-    sender = is_whole(get("sender"), 0, COORDINATOR) and get("sender") in names
-    return {
-        Kind.ACCEPTANCE: isinstance(get("digest"), str)
-        and isinstance(get("taciturn"), str)
-        and _hexadecimal(_DIGEST, get("mask", _NONE)),
-        Kind.START: _envelopes(get("acceptances"), len(names)),
-        Kind.RESEND_REQUEST: is_whole(get("kind"), 0, 255)
-        and (
-            get("kind") == Kind.HEADS
-            or (get("kind") in _RESENDABLE and sender and is_whole(get("round"), 0, rounds))
-        ),
-        Kind.HEADS: _envelopes(get("heads"), len(names)),
-        Kind.REFUSAL: line,
-        Kind.DONE: get("ending") in ("finished", "abandoned"),
-        Kind.END: line and _hexadecimal(_HEX, get("public", "")),
-        Kind.LEDGER_ENTRIES: True,
-        Kind.PROGRESS: not envelope.values,
-    }[kind]
-
-
-def _hexadecimal(pattern: re.Pattern[str], *values: Any) -> bool:
-    return all(isinstance(one, str) and pattern.fullmatch(one) for one in values)
-
-
-def _envelopes(given: Any, parties: int) -> bool:  # those missing are named where they are read
-    return isinstance(given, list) and len(given) < parties and _hexadecimal(_HEX, *given)
+    fields = _fields(kind, values, sites, rounds)
+    tests = {name.removesuffix("?"): test for name, test in fields.items()}
+    required = {name for name in fields if not name.endswith("?")}
+    return required <= set(values) <= set(tests) and all(
+        tests[name](value) for name, value in values.items()
+    )

@@ -109,13 +109,14 @@ def make_folder(folder: Path) -> Path:
     return folder
 
 
-def _new_keys(folder: Path) -> Ed25519PrivateKey:
-    """Create the folder of a party with its two keys, and return the signing key."""
-    make_folder(folder)
-    signing = Ed25519PrivateKey.generate()
-    write_key(folder / "nkey.key", Ed25519PrivateKey.generate())
-    write_key(folder / "signing.key", signing)
-    return signing
+def _make_keys(folder: Path) -> Ed25519PrivateKey:
+    """Create the two keys of a party, and return the signing key; complete ones are kept."""
+    for file in (folder / "nkey.key", folder / "signing.key"):
+        if file.exists() and not file.stat().st_size:  # its process was killed before it wrote
+            file.unlink()
+        if not file.exists():
+            write_key(file, Ed25519PrivateKey.generate())
+    return read_key(folder / "signing.key")
 
 
 def read_text(file: Path) -> str:
@@ -211,6 +212,15 @@ class StudyFolder(PartyFolder):
         """Return the public keys of sites that were struck off, signing keys and nkeys."""
         return frozenset(json.loads(read_text(self.folder / "struck.json")))
 
+    def versions(self) -> frozenset[tuple[str, int, int, int]]:
+        """Return which files `users` reads, and their version: inode, time in ns and size.
+
+        Every change replaces a file, so it has another inode than the one before.
+        """
+        files = (self.folder / "struck.json", *(self.folder / "proposals").glob("*.json"))
+        facts = ((file.name, file.stat()) for file in files)
+        return frozenset((name, one.st_ino, one.st_mtime_ns, one.st_size) for name, one in facts)
+
     def users(self) -> tuple[User, ...]:
         """Return the users of the hub: the coordinator, and the participants of all proposals.
 
@@ -240,7 +250,7 @@ def new_study(
     """
     check_party(name, "a study")
     check_address(hub)
-    signing = _new_keys(folder)
+    signing = _make_keys(make_folder(folder))
     hub_key, certificate = new_hub()
     invitation = Invitation(
         study=name, hub=hub, certificate=certificate, table=table,
@@ -299,11 +309,16 @@ def admit(study: StudyFolder, request: JoinRequest) -> Admission:
 
 
 def strike(study: StudyFolder, name: str) -> None:
-    """Strike a site off: neither key may connect, be proposed with or be admitted again."""
+    """Strike a site off: none of its keys may connect, be proposed with or be admitted again.
+
+    These are the keys of its admission, and all that a stored proposal names for it.
+    """
     known = {one.participant.name: one.participant for one in study.admitted()}
     if name not in known:
         raise InputError(f"study {study.name!r} has no site {name!r}; see taciturn study status")
-    gone = study.struck() | {known[name].key, known[name].nkey}
+    proposed = (site for one in study.proposals() for site in one.participants)
+    sites = (known[name], *(site for site in proposed if site.name == name))
+    gone = study.struck().union(*({site.key, site.nkey} for site in sites))
     write_text(json.dumps(sorted(gone)) + "\n", study.folder / "struck.json")
 
 
@@ -342,10 +357,8 @@ class SiteFolder(PartyFolder):
         return self.folder / "journal"
 
     def progress_file(self, proposal: SignedProposal) -> Path:
-        """Return the file of a run's progress; its folder is created."""
-        folder = self.folder / "progress"
-        folder.mkdir(mode=0o700, exist_ok=True)
-        return folder / f"{proposal.subjects.run}.json"
+        """Return the file of a run's progress."""
+        return self.folder / "progress" / f"{proposal.subjects.run}.json"
 
     def report_folder(self, proposal: SignedProposal) -> Path:
         """Return the folder of the report of a run if its owner names no other."""
@@ -405,13 +418,27 @@ def read_invitation(file: Path) -> Invitation:
 def join(
     folder: Path, invitation: Invitation, name: str, data: Path, person_column: str | None
 ) -> tuple[SiteFolder, JoinRequest]:
-    """Create a site with its keys, and return it with the request for the coordinator."""
+    """Create a site with its keys, and return it with the request for the coordinator.
+
+    What an earlier attempt left is kept: the same call again returns the same site and request.
+
+    Raises `InputError` if there is another site in the folder.
+    """
     facts = SiteFacts(name=name, data=str(data.absolute()), person_column=person_column)
     site = SiteFolder(folder, invitation, facts)
     count = site.count()  # before there is a folder
-    _new_keys(folder)
-    write_text(invitation.to_json() + "\n", folder / "invitation.json")
-    write_text(facts.to_json() + "\n", folder / "site.json")
+    if not folder.is_dir():
+        make_folder(folder)
+    files = {"invitation.json": invitation.to_json(), "site.json": facts.to_json()}
+    for file in (folder / name for name in files):
+        if file.exists() and read_text(file) != files[file.name] + "\n":
+            raise InputError(
+                f"there is another site in {folder} already, whose keys are not replaced; add "
+                "--renew for another file of the same site, or move that folder away"
+            )
+    _make_keys(folder)
+    for place, text in files.items():
+        write_text(text + "\n", folder / place)
     return site, site.request(count)
 
 

@@ -251,6 +251,7 @@ class _Hub:
     ) -> None:
         self._study, self._program, self._host, self._port = study, program, host, port
         self._event, self._trouble, self._died = event, "", False
+        self._seen: frozenset[tuple[str, int, int, int]] = frozenset()  # the study as loaded
         self._file, self._log = study.folder / "hub.conf", study.folder / "hub.log"
         # configuration and public nkeys of the users that the server runs with
         self._loaded: tuple[str, list[str]] = ("", [])
@@ -266,6 +267,9 @@ class _Hub:
                 self.server.stop()
                 self.server = self._start()
                 self._died = False
+            seen = self._study.versions()
+            if seen == self._seen:  # reading hundreds of proposals would keep an idle hub busy
+                return
             wanted = self._wanted()
             if wanted != self._loaded:
                 write_text(wanted[0], self._file)
@@ -276,8 +280,9 @@ class _Hub:
                     )
                 self._note(wanted)
                 self._event("hub_reloaded", users=len(wanted[1]))
-            self._trouble = ""
-        except InputError as error:
+            self._seen, self._trouble = seen, ""
+        except (InputError, OSError) as error:  # the log of the server may have no room, too
+            self._seen = frozenset()
             if str(error) != self._trouble:
                 self._trouble = str(error)
                 self._event("hub_stale", reason=self._trouble)

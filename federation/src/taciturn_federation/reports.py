@@ -5,10 +5,12 @@ from __future__ import annotations
 import datetime
 import io
 import json
+import sqlite3
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +20,14 @@ import typer
 
 import taciturn
 from taciturn.algorithms import COUNTS, Method
-from taciturn.budget import Account, check_fits, private_opener, total_of
+from taciturn.budget import (
+    Account,
+    check_fits,
+    head_lock,
+    private_folder,
+    private_opener,
+    total_of,
+)
 from taciturn.certificates import stated
 from taciturn.cli import error_line, printable
 from taciturn.counting import CountedTables, counted_tables, lines_of
@@ -191,7 +200,9 @@ class Events:
 
     Neither a full disk nor a closed terminal raises here: a run does not end because its log cannot
     be written. Each line is appended to `log` in one unbuffered write. A line that does not fit on
-    the disk is dropped; the next one that fits is preceded by the number of dropped lines.
+    the disk is dropped; the next one that fits is preceded by the number of dropped lines. Of equal
+    messages of a party those are logged that are the first, tenth, hundredth and so on, with their
+    number: bad messages of others fill no disk.
 
     **Guarantee.** Values are public: names, numbers of rounds, seconds, errors of the network.
     """
@@ -199,10 +210,14 @@ class Events:
     def __init__(self, log: io.RawIOBase | None, *, quiet: bool) -> None:
         self._log, self.quiet = log, quiet
         self._dropped, self._broken = 0, False
+        self._times: Counter[str] = Counter()
 
     def report(self, line: str) -> None:
         """Log a message of a party to its owner."""
-        self("report", line=line)
+        self._times[line] += 1
+        times = self._times[line]
+        if str(times).rstrip("0") == "1":
+            self("report", line=line, **({"times": times} if times > 1 else {}))
 
     def __call__(self, event: str, **values: Any) -> None:
         """Log an event, and show it if an operator must act."""
@@ -250,13 +265,18 @@ def events_to(log: Path | None, *, quiet: bool) -> Iterator[Events]:
 class ProgressDisplay:
     """The progress of a run: a line on a terminal, lines of a log, and a file for `status`.
 
-    A file that cannot be written keeps its last content; `status` then shows how old that is.
+    A file that cannot be written keeps its last content; `status` then shows how old that is. The
+    lock beside it ends with the process, so `status` knows whether that is at work.
     """
 
     def __init__(self, events: Events, file: Path, *, quiet: bool) -> None:
         self._events, self._file = events, file
         self._terminal = sys.stderr.isatty() and not quiet
-        self._last = Progress(0, 0, (), 0.0)
+        self._last, self._held = Progress(0, 0, (), 0.0), ExitStack()
+        with suppress(OSError, sqlite3.Error):  # without room for it `status` knows less
+            private_folder(file.parent)
+            self._held.enter_context(head_lock(file, 1.0))
+        self._write()
 
     def __call__(self, progress: Progress) -> None:
         """Show the progress of a run."""
@@ -274,11 +294,12 @@ class ProgressDisplay:
 
     def _write(self, **more: str) -> None:
         values = {**self._last._asdict(), **more, "at": time.time()}
-        with suppress(InputError):
+        with suppress(InputError, OSError):
             write_text(json.dumps(strict(values)) + "\n", self._file)
 
     def leave(self) -> None:
-        """End the progress line of the terminal."""
+        """End the progress line of the terminal: the process is no longer at work."""
+        self._held.close()
         if self._terminal:
             with suppress(OSError):
                 typer.echo(err=True)
@@ -293,6 +314,8 @@ def progress_text(progress: Progress) -> str:
     'round 3 of 50; waiting 1.2 s for mercy'
     """
     names = progress.waiting_for
+    if not progress.rounds:
+        return "about to begin"
     text = f"round {progress.round} of {progress.rounds}"
     if not names:
         return text
@@ -301,14 +324,30 @@ def progress_text(progress: Progress) -> str:
 
 
 def read_progress(file: Path) -> str | None:
-    """Return the last written progress of a run, or its outcome; None if there is none."""
+    """Return how far a run is, or its outcome, or that it stopped; None if nothing is known."""
     try:
         values = json.loads(file.read_text(encoding="utf-8"))
         progress = Progress(**{name: values[name] for name in Progress._fields})
-        text = values.get("ending") or progress_text(progress)
-        return f"{text} ({time.time() - values['at']:.0f} s ago)"
+        ago = f"({time.time() - values['at']:.0f} s ago)"
+        if _is_at_work(file):
+            return f"{progress_text(progress)} {ago}"
+        if "ending" in values:
+            return f"{values['ending']} {ago}"
+        stood = progress_text(progress._replace(waiting_for=()))
+        return f"stopped, {stood} {ago}; the same command resumes it"
     except (OSError, ValueError, KeyError, TypeError):
         return None
+
+
+def _is_at_work(file: Path) -> bool:
+    """Whether a process holds the lock of its progress."""
+    if not file.with_suffix(".lock").exists():
+        return False
+    try:
+        with head_lock(file, 0.0):
+            return False
+    except sqlite3.Error:
+        return True
 
 
 # after a run

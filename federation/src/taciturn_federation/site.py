@@ -275,12 +275,13 @@ class Site(inbox.RunParty):
     def tick(self, now: float) -> list[Packet]:
         """Return requests for missing messages, once a second, and from time to time a status."""
         self._waiting.tick(now)
-        patience = self.signed.patience
-        if self.outcome is None and self._waiting.elapsed > 2 * patience:
-            line = "no message arrived for twice the patience of the study"
-            if self._phase == "accepted":
-                return self._give_up(line)
-            self._end("abandoned", line)
+        patience, unstarted = self.signed.patience, self._phase == "accepted"
+        limit = 2 * (self.signed.start_patience if unstarted else patience)
+        if self.outcome is None and self._waiting.elapsed > limit:
+            if unstarted:
+                name = self._opener.names[COORDINATOR]
+                return self._give_up(f"no message of {name} arrived for {limit:g} s")
+            self._end("abandoned", "no message arrived for twice the patience of the study")
             return self._farewell()
         self._status.tick(now)
 

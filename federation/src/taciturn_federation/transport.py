@@ -48,10 +48,23 @@ class Link:
 
 @dataclass(frozen=True)
 class Watch:
-    """Callbacks: events with plain values, as in a log line, and progress."""
+    """Callbacks: events with plain values, as in a log line, and progress.
+
+    What they cannot write, or a party cannot read for them, ends no run: it is left out.
+    """
 
     event: Callable[..., None] = lambda _name, **_values: None
     progress: Callable[[Progress], None] = lambda _progress: None
+
+    def note(self, name: str, **values: object) -> None:
+        """Pass an event on."""
+        with contextlib.suppress(OSError, TaciturnError):
+            self.event(name, **values)
+
+    def show(self, party: Party) -> None:
+        """Pass the progress of a party on."""
+        with contextlib.suppress(OSError, TaciturnError):
+            self.progress(party.progress())
 
 
 def run_party(party: Party, link: Link, watch: Watch) -> Outcome | None:
@@ -114,17 +127,17 @@ async def _pump(
         if connecting.done():
             connecting.result()  # raises errors that waiting cannot fix
         packets = await connection.packets(max(0.001, min(TICK, ticked + TICK - time.monotonic())))
-        if not started and connection.client is None:
-            continue
-        now = time.monotonic()
-        due, first, started = now - ticked >= TICK, not started, True
+        now, due = time.monotonic(), time.monotonic() - ticked >= TICK
+        # without a hub the patience of a party runs out, too
+        first = not started and connection.client is not None
+        started = started or first
         ticked = now if due else ticked
         if first or packets or due:
             work = partial(compute, packets, now, first=first, due=due)
             await connection.send(await loop.run_in_executor(thread, work))
         if now - shown >= 1:
             shown = now
-            connection.watch.progress(party.progress())
+            connection.watch.show(party)
         if party.outcome is not None and not party.needed:
             break
     return party.outcome
@@ -190,7 +203,7 @@ class _Connection:
             self.client = client
             if not _is_denied(self._reported):
                 self._reported = ""
-                self.watch.event("connected", hub=self.link.address)
+                self.watch.note("connected", hub=self.link.address)
             await self._lost.wait()
             self.client = None
             self._trouble("hub_lost", self._why)
@@ -245,7 +258,7 @@ class _Connection:
         """Report trouble once, until it is another."""
         if why != self._reported:
             self._reported = why
-            self.watch.event(event, hub=self.link.address, reason=why)
+            self.watch.note(event, hub=self.link.address, reason=why)
 
 
 async def _close(client: Client) -> None:

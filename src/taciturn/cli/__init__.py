@@ -19,6 +19,7 @@ from taciturn.cli.console import (
     path,
     printable,
     read_text,
+    say,
     table,
     takes,
 )  # fmt: skip
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ACCOUNT_OPTIONS", "Command", "Option", "account_given", "all_options", "confirmed", "emit",
     "error_line", "interruptible", "main", "methods_with", "one_of", "path", "printable",
-    "read_text", "run_options", "table", "takes",
+    "read_text", "run_options", "say", "table", "takes",
 ]  # fmt: skip
 
 

@@ -32,6 +32,9 @@ from taciturn.cli import (
     table,
     takes,
 )
+from taciturn.cli import (
+    say as print_text,
+)
 from taciturn.counting import CountingRequest, counting_request
 from taciturn.engine import Charged
 from taciturn.errors import InputError, TaciturnError
@@ -99,8 +102,8 @@ PersonColumn = Annotated[str | None, typer.Option(help="Column of persons, if th
 
 
 def say(*lines: str) -> None:
-    """Print lines, each without control characters."""
-    typer.echo("\n".join("\n".join(map(printable, line.split("\n"))) for line in lines))
+    """Print lines, each without control characters; a full disk behind them ends no process."""
+    print_text("\n".join("\n".join(map(printable, line.split("\n"))) for line in lines))
 
 
 def check_free(file: Path, *, force: bool) -> None:
@@ -251,6 +254,10 @@ def propose_(  # noqa: PLR0913 - one parameter per option
     patience: Annotated[
         float, typer.Option(help="Seconds without a message before the run is abandoned.")
     ] = PATIENCE,
+    start_patience: Annotated[
+        float | None,
+        typer.Option(help="The same before the start. [default: the patience, at most 900]"),
+    ] = None,
     release_abandoned: Annotated[
         bool,
         typer.Option(
@@ -290,7 +297,8 @@ def propose_(  # noqa: PLR0913 - one parameter per option
     proposal, plan, methods = interruptible(prepare)
     signed = sign(
         name, proposal, members, coordinator=opened.coordinator(), key=opened.signing_key(),
-        nonce=secrets.token_hex(16), patience=patience, release_abandoned=release_abandoned,
+        nonce=secrets.token_hex(16), patience=patience, start_patience=start_patience,
+        release_abandoned=release_abandoned,
     )  # fmt: skip
     folders.keep_proposal(opened, signed)
     write_text(signed.to_json() + "\n", file)
@@ -345,7 +353,6 @@ def run_study(  # noqa: PLR0913, PLR0917 - one parameter per option
     output, methods = Output(out, force, quiet, log, json), methods_for(signed, algorithm)
     folder, default = opened.run_folder(signed), opened.report_folder(signed)
     output.check(default)
-    private_folder(folder)
     with events_to(log, quiet=quiet) as events:
         journal, key = Journal(folder / "journal"), opened.signing_key()
         party = interruptible(
@@ -648,6 +655,6 @@ def write_report(report: RunReport, output: Output, default: Path) -> None:
     if output.json:
         emit(report.values(out))
     elif released:
-        typer.echo("\n".join(map(printable, report.lines(certificate))))
+        say(*report.lines(certificate))
     if not released:
         raise InputError(f"{report.outcome.ending}: {report.outcome.line}")
