@@ -65,9 +65,9 @@ def carried(monkeypatch):
     """The plain words of every round, by site, and of the evaluation; only the test sees them."""
     plain, mask, mask_evaluation = {}, Masking.mask, Masking.mask_evaluation
 
-    def watched(self, turn, transcript, body):
+    def watched(self, turn, transcript, body, members):
         plain[self._agent, turn] = body
-        return mask(self, turn, transcript, body)
+        return mask(self, turn, transcript, body, members)
 
     def watched_evaluation(self, agents, transcript, body):
         plain[self._agent, "evaluation"] = body

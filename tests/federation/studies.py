@@ -25,7 +25,18 @@ town = { values = ["a", "b"] }
 """
 ACCOUNT_TERMS = {"relation": "replace_one", "unit": "record"}
 RING, PATH = {"network": "ring"}, {"network": "path"}
-NAMES = ("mercy", "sinai", "charite", "lariboisiere", "guys", "karolinska", "clinic7", "clinic8")
+NAMES = (
+    "mercy",
+    "sinai",
+    "charite",
+    "lariboisiere",
+    "guys",
+    "karolinska",
+    "clinic7",
+    "clinic8",
+    "clinic9",
+    "clinic10",
+)
 
 
 def kinds(*quick, slow=()):
@@ -95,7 +106,7 @@ def member(name, key, study="diabetes"):
 
 
 def make_study(folder, *, agents=3, rows=20, patience=30.0, start_patience=None, release=False,
-               **asked):  # fmt: skip
+               quorum=None, **asked):  # fmt: skip
     """A study: by default noisy-gradient in float64 on a star."""
     persons = asked.get("rows_per_person")
     who = None if persons is None else "who"
@@ -138,5 +149,6 @@ def make_study(folder, *, agents=3, rows=20, patience=30.0, start_patience=None,
         patience=patience,
         start_patience=start_patience,
         release_abandoned=release,
+        quorum=quorum,
     )
     return Study(folder, files, data, signed, keys, coordinator, who)

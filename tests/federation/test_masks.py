@@ -174,7 +174,7 @@ def _with_a_key_of_another_run(masks, whole):
 
 
 def _with_the_sign_turned(masks, whole):
-    masks[1]._pairs = [(not adds, pair) for adds, pair in masks[1]._pairs]
+    masks[1]._pairs = [(other, not adds, pair) for other, adds, pair in masks[1]._pairs]
 
 
 @pytest.mark.parametrize(

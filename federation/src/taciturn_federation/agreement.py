@@ -16,6 +16,7 @@ from pydantic import Field, model_validator
 
 import taciturn
 from taciturn import checks
+from taciturn.algorithms import COUNTS
 from taciturn.documents import Document, Part
 from taciturn.errors import InputError, PrivacyError, install_command
 from taciturn.training import Proposal, TableFacts
@@ -98,6 +99,7 @@ class SignedProposal(Document):
     patience: float  # seconds without a message after which the run is abandoned
     start_patience: float  # the same before the start, where nothing is lost
     release_abandoned: bool  # whether the model so far of an abandoned run is released
+    quorum: Annotated[int, Field(ge=1)]  # the least number of participants of a round
     signature: Hex  # of the coordinator over the canonical JSON in which this is empty
 
     @model_validator(mode="after")
@@ -126,12 +128,37 @@ class SignedProposal(Document):
             )
         if network is not None and network.exchanges > 1:
             raise InputError("a study exchanges each message once; leave the exchanges out")
+        self._check_quorum()
         if self.release_abandoned and network is not None:
             raise InputError(
                 "without an aggregator no party has the model so far, and none can be released of "
                 "an abandoned run; leave --release-abandoned out"
             )
         return self
+
+    @property
+    def may_lose(self) -> int:
+        """How many participants may be missing in a round."""
+        return len(self.participants) - self.quorum
+
+    def _check_quorum(self) -> None:
+        agents, budget = len(self.participants), self.proposal.budget
+        if self.quorum > agents:
+            raise InputError(f"the quorum is {self.quorum} of {agents} participants; lower it")
+        if not self.may_lose:
+            return
+        if self.proposal.network is not None:
+            raise InputError("only a coordinator can go on without a site; leave the quorum out")
+        if self.proposal.evaluation is not None or self.proposal.method.name == COUNTS:
+            raise InputError(
+                "an evaluation or a count is asked once, of all sites; leave it or the quorum out"
+            )
+        if budget.observer == "sum" and budget.colluders < self.may_lose:
+            raise InputError(
+                f"under sum a missing site counts among the colluders, whose noise is not counted "
+                f"on: with a quorum of {self.quorum} of {agents}, give --colluders {self.may_lose} "
+                "or more"
+            )
 
     @property
     def run(self) -> bytes:
@@ -234,17 +261,19 @@ def sign(  # noqa: PLR0913 - one parameter per field
     patience: float,
     release_abandoned: bool,
     start_patience: float | None = None,
+    quorum: int | None = None,
 ) -> SignedProposal:
     """Return a proposal, signed with the coordinator's key.
 
     `nonce`: fresh random hexadecimal digits, for example `secrets.token_hex(16)`. By default the
-    `start_patience` is the patience, and 900 s at most.
+    `start_patience` is the patience, and 900 s at most, and all participants are the quorum.
     """
     waits = min(patience, START_PATIENCE) if start_patience is None else start_patience
     unsigned = SignedProposal(
         study=study, taciturn=taciturn.__version__, nonce=nonce, proposal=proposal,
         coordinator=coordinator, participants=tuple(participants), patience=patience,
         start_patience=waits, release_abandoned=release_abandoned, signature=UNSIGNED,
+        quorum=len(participants) if quorum is None else quorum,
     )  # fmt: skip
     signature = sign_labelled(key, Label.PROPOSAL, _unsigned(unsigned)).hex()
     return unsigned.model_copy(update={"signature": signature})

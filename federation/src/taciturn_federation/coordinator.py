@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import jax
@@ -37,6 +37,8 @@ from taciturn_federation.masks import Participants, open_total
 
 # seconds for which sites that accepted are informed that the run does not start
 _NOT_STARTED = 10.0
+# after so many lost rounds a site is no member again: each costs the others the patience
+_MOST_LOSSES = 3
 
 
 class Coordinator(inbox.RunParty):
@@ -46,6 +48,11 @@ class Coordinator(inbox.RunParty):
     it monitors the run and receives its result. Every value is written to its journal before it is
     published: recomputed, it might differ in the last place, and no site would answer. A lost
     journal can be replaced by an empty one: the sites repeat their messages.
+
+    The members of a round are in its value. Where the quorum is less than all, a round that misses
+    some of them for the patience goes on without them: under `sum` its sum is never opened, and the
+    next round asks about the same value; else the value is combined from the answers that arrived.
+    A site that sends again is a member from the next round on.
     """
 
     def __init__(
@@ -71,6 +78,9 @@ class Coordinator(inbox.RunParty):
         self._public: PyTree = None
         self._due: tuple[Need, ...] = ()  # the answers of the round
         self._published, self._transcript = b"", NO_DIGEST
+        self._members: tuple[int, ...] = tuple(self._agents)  # of the round
+        self._losses = dict.fromkeys(self._agents, 0)
+        self._back: set[int] = set()  # to be members of the next round
         self._acceptances: dict[int, bytes] = {}
         self._heads: dict[int, Envelope] = {}
         self._entries: dict[int, Rounds] = {}
@@ -101,7 +111,8 @@ class Coordinator(inbox.RunParty):
     @property
     def certificate(self) -> Certificate:
         """The certificate of the run, with what its proposal takes as public."""
-        return certificate_for(self.signed.proposal, self.plan, self.evaluation)
+        signed = self.signed
+        return certificate_for(signed.proposal, self.plan, self.evaluation, signed.may_lose)
 
     @override
     def progress(self) -> Progress:
@@ -114,12 +125,11 @@ class Coordinator(inbox.RunParty):
         if self.outcome is not None:
             self._leaving.tick(now)
         elif self._waiting.elapsed > self._patience:
-            names = ", ".join(self._opener.names[agent] for agent in self._waited_for())
             what, then = ("accept", "") if not self._started else (
                 "answer", "; find the reason, then propose again"
             )  # fmt: skip
-            line = f"{names} did not {what} for {self._patience:g} s{then}"
-            return self._guarded(lambda: self._abandon(line))
+            line = f"did not {what} for {self._patience:g} s{then}"
+            return self._guarded(lambda: self._lose(self._waited_for(), line))
         if not self._waiting.due():
             return []
         ending = self._verdict is not None and self.outcome is None
@@ -134,6 +144,8 @@ class Coordinator(inbox.RunParty):
     @override
     def _dispatch(self, subject: str, envelope: Envelope) -> list[Packet]:
         kind, values = envelope.kind, envelope.values if envelope.kind == Kind.REFUSAL else {}
+        if kind in (Kind.MESSAGE, Kind.RESEND_REQUEST) and envelope.sender not in self._members:
+            self._readmit(envelope.sender)
         if kind == Kind.RESEND_REQUEST or (kind == Kind.ACCEPTANCE and self._started):
             return self._repeat() if self._may_repeat(Kind.START) else []
         # a restarted site may fail to begin a run that has started: its journal resumes the run
@@ -142,12 +154,11 @@ class Coordinator(inbox.RunParty):
             self._done.add(envelope.sender)
         if late or self.outcome is not None:
             return []
-        name = self._opener.names[envelope.sender]
         if kind == Kind.REFUSAL:
-            return self._abandon(f"{name} refused: {env.one_line(values['line'])}")
+            return self._lose((envelope.sender,), f"refused: {env.one_line(values['line'])}")
         if kind == Kind.DONE:  # before the run has ended: the site answers no more
             gave_up = envelope.values["ending"] == "abandoned"
-            return self._abandon(f"{name} gave up waiting") if gave_up else []
+            return self._lose((envelope.sender,), "gave up waiting") if gave_up else []
         if kind == Kind.ACCEPTANCE:
             return self._accept_site(envelope)
         return self._accept_message(envelope) if self._phase == "running" else []
@@ -183,9 +194,9 @@ class Coordinator(inbox.RunParty):
         network: Any = program.network
         # on the host: on a device each leaf would be sliced by a separate program
         self._server = jax.tree.map(np.asarray, server_turns(program))
-        self._publish(0, network.first_inboxes(program.executed, program.template))
+        self._publish(0, network.first_inboxes(program.executed, program.template), self._agents)
         while self._get(f"public.{self._turn + 1}") is not None:
-            self._publish(self._turn + 1, None)
+            self._publish(self._turn + 1, None, ())
         return self._public_packets()
 
     # the rounds
@@ -242,22 +253,60 @@ class Coordinator(inbox.RunParty):
                 f"{self._opener.names[loudest]} answered round {self._turn} with numbers too large "
                 "to compute with; its owner should check its version of taciturn"
             )
-        self._publish(self._turn + 1, value)
-        self._inbox.discard(due)
+        return self._proceed(value, self._members)
+
+    def _proceed(self, value: PyTree, members: Collection[int]) -> list[Packet]:
+        """Go on to the next round with these members and those who are back."""
+        self._inbox.discard(self._due)
+        members, self._back = sorted({*members, *self._back}), set()
+        if tuple(members) != self._members:
+            names = ", ".join(self._opener.names[agent] for agent in members)
+            self._report(f"from round {self._turn + 1} on: {names}")
+        self._publish(self._turn + 1, value, members)
         return self._public_packets()
 
-    def _publish(self, turn: int, value: PyTree) -> None:
+    def _lose(self, agents: Collection[int], line: str) -> list[Packet]:
+        """Go on without some sites, or abandon the run if too few are left."""
+        names = ", ".join(self._opener.names[agent] for agent in agents)
+        left = [agent for agent in self._members if agent not in agents]
+        if not self._started or len(left) < self.signed.quorum:
+            return self._abandon(f"{names} {line}")
+        if len(left) == len(self._members):  # none of them is asked at present
+            return []
+        self._report(f"round {self._turn}: {names} {line}")
+        for agent in agents:
+            self._losses[agent] += 1
+        self._waiting.reset()
+        if self._turn == self.plan.rounds:
+            self._members = tuple(left)
+            return self._finish()
+        due = tuple(need for need in self._due if need.sender in left)
+        if self.plan.program.summed:
+            self._journal.put(self._digest, f"given up.{self._turn}", b"")
+            return self._proceed(self._public, left)
+        self._members, self._due = tuple(left), due
+        return [] if self._inbox.missing(due) else self._combine(due)
+
+    def _readmit(self, agent: int) -> None:
+        """Ask a lost site again from the next round on, unless it was lost too often."""
+        if self._losses[agent] < _MOST_LOSSES:
+            self._back.add(agent)
+
+    def _publish(self, turn: int, value: PyTree, members: Collection[int]) -> None:
         """Write a value and proceed to its round; a value that was written before is kept."""
-        layout, payload = self._exchange.layouts.inbox, self._get(f"public.{turn}")
+        exchange, payload = self._exchange, self._get(f"public.{turn}")
+        assert isinstance(exchange, StarExchange)
         if payload is None:
-            body, before = layout.pack(value), self._transcript
+            body, before = exchange.pack(value, members), self._transcript
             payload = self._signer.seal(Kind.PUBLIC, turn, body, transcript=before)
             payload = self._journal.put(self._digest, f"public.{turn}", payload)
         envelope = self._opener.open(payload)
-        self._public = layout.unpack(envelope.body)
+        body = exchange.final_layout.unpack(envelope.body)
+        self._public, self._members = body[1], exchange.members([body])
         self._transcript = env.chain(self._transcript, envelope.digest)
         self._published, self._turn = payload, turn
-        self._due = self._exchange.needs(turn) if turn < self.plan.rounds else ()
+        needs = exchange.needs(turn) if turn < self.plan.rounds else ()
+        self._due = tuple(need for need in needs if need.sender in self._members)
 
     def _public_packets(self) -> list[Packet]:
         """Return the value of a round on a star; nothing without an aggregator."""
@@ -280,7 +329,7 @@ class Coordinator(inbox.RunParty):
             missing = self._inbox.missing(self._due)
             return tuple(need.sender for need in missing) if self._star else slowest
         missing = self._inbox.missing(exchange.scores)
-        unsigned = (a for a in self._agents if a not in self._heads or a not in self._entries)
+        unsigned = (a for a in self._members if a not in self._heads or a not in self._entries)
         return tuple(need.sender for need in missing) if missing else tuple(unsigned)
 
     # the end
@@ -298,31 +347,39 @@ class Coordinator(inbox.RunParty):
 
     def _finish(self) -> list[Packet]:
         """Release the model, once every site has signed its head and sent its ledger entries."""
-        head, agents, names = self._head(), set(self._agents), self._opener.names
-        if head is None or set(self._heads) != agents or set(self._entries) != agents:
+        head, names = self._head(), self._opener.names
+        if head is None or not set(self._members) <= self._heads.keys() & self._entries.keys():
             return []
-        other = [names[a] for a in self._agents if self._heads[a].transcript != head]
+        signed = sorted(self._heads)
+        other = [names[a] for a in signed if self._heads[a].transcript != head]
         if other:
             raise BreachError(
                 f"{', '.join(other)} received other values than were published, so some party "
                 "altered values in transit: no model is released"
             )
-        self._check_entries([self._entries[agent] for agent in self._agents])
+        self._check_entries([self._entries.get(agent, []) for agent in self._agents])
         exchange, bodies = self._exchange, self._inbox.bodies
         model = exchange.model(bodies(exchange.finals))
         released = exchange.with_scores(model, bodies(exchange.scores))
         # before the heads are sent: a site that has them ends with this model
         self._journal.put(self._digest, "model", exchange.released.pack(released))
-        values = {"heads": [self._heads[agent].payload.hex() for agent in self._agents]}
+        values = {"heads": [self._heads[agent].payload.hex() for agent in signed]}
         heads = self._signer.seal_values(Kind.HEADS, 0, values)
         heads = self._journal.put(self._digest, "heads", heads)
-        self._end("finished", "the run is finished", model=released)
+        self._end("finished", self._finished_line(), model=released)
         return [self._packet(heads)]
+
+    def _finished_line(self) -> str:
+        turns = range(self.plan.rounds)
+        lost = sum(self._get(f"given up.{turn}") is not None for turn in turns)
+        gone = f"; {lost} of its {len(turns)} rounds missed a site and made no step" if lost else ""
+        return f"the run is finished{gone}"
 
     def _check_entries(self, entries: list[Rounds]) -> None:
         """Raise `PrivacyError` if the answers of a site deviate from the plan."""
         turns, names = self.plan.rounds, [self._opener.names[agent] for agent in self._agents]
-        check_entries(self.plan.ledger, [one[:turns] for one in entries], names)
+        answered = [one[:turns] for one in entries]
+        check_entries(self.plan.ledger, answered, names, may_lose=self.signed.may_lose > 0)
         evaluated = () if self.evaluation is None else self.evaluation.agents
         if self.evaluation is not None:
             scores = [entries[agent][turns:] for agent in evaluated]
@@ -339,7 +396,7 @@ class Coordinator(inbox.RunParty):
             self._end("abandoned", line + inbox.NOT_STARTED)
             return [self._packet(self._given_up)]
         if self.signed.release_abandoned and self._public is not None:
-            values["public"] = self._exchange.layouts.inbox.pack(self._public).hex()
+            values["public"] = self._opener.open(self._published).body.hex()
         end = self._signer.seal_values(Kind.END, 0, values)
         end = self._journal.put(self._digest, "end", end)
         self._end("abandoned", line)
@@ -348,7 +405,7 @@ class Coordinator(inbox.RunParty):
     def _end(self, ending: Ending, line: str, *, model: Released | None = None) -> None:
         released = ending == "abandoned" and self.signed.release_abandoned
         if released and self._public is not None:
-            model = self._exchange.model([self._public])
+            model = self._exchange.model([((), self._public)])
         self._phase = "ended"
         self.outcome = Outcome.of(ending, line, model, self.certificate)
         self._report(line)
@@ -389,7 +446,7 @@ class Coordinator(inbox.RunParty):
         packets, end = self._begin(), self._get("end")
         if self._get("heads") is not None:
             model = self._exchange.released.unpack(self._get("model") or b"")
-            self._end("finished", "the run is finished", model=model)
+            self._end("finished", self._finished_line(), model=model)
         elif end is not None:
             self._end("abandoned", env.one_line(self._opener.open(end).values["line"]))
         return [*self._repeat(), *packets]

@@ -5,7 +5,7 @@ One class for each kind of network; all of it follows from the plan.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import jax
@@ -112,6 +112,11 @@ class Exchange:
         """Return what the agent receives in a round."""
         raise NotImplementedError
 
+    def members(self, bodies: Sequence[PyTree]) -> tuple[int, ...]:
+        """Return the agents that are asked in a round, given what is received for it."""
+        del bodies
+        return tuple(range(self.plan.program.agents))
+
     def common(self, turn: int) -> tuple[Need, ...]:
         """Return what of `needs` is the same for all agents; here everything."""
         return self.needs(turn)
@@ -135,8 +140,7 @@ class Exchange:
         """Return the layout of what is needed."""
         if need.kind == Kind.SCORE and self.evaluation is not None:
             return self.evaluation.layout
-        kinds = {Kind.PUBLIC: self.layouts.inbox, Kind.FINAL: self.final_layout}
-        return kinds.get(need.kind, self.layouts.message)
+        return self.final_layout if need.kind == Kind.FINAL else self.layouts.message
 
     def _receivers(self, turn: int) -> Sequence[int]:
         """Return the agents to whom the message of a round goes, if it is not the last one."""
@@ -175,7 +179,10 @@ class Exchange:
 
 
 class StarExchange(Exchange):
-    """The coordinator publishes a value for all, and every agent answers it."""
+    """The coordinator publishes a value for all, and every agent that it names answers it.
+
+    What it publishes is the value with a vector of A bytes: 1 for the members of the round.
+    """
 
     one_chain: ClassVar[bool] = True
     final_kind: ClassVar[Kind] = Kind.PUBLIC
@@ -185,7 +192,25 @@ class StarExchange(Exchange):
         subjects = self.subjects
         evaluated = (subjects.ask(), subjects.state()) if self.scores else ()
         self.subscribed = (subjects.proposal, subjects.public(), *evaluated)
-        return self.layouts.inbox, (COORDINATOR,)
+        named = np.zeros(self.plan.program.agents, np.uint8)
+        inbox = self.layouts.inbox
+        value = jax.tree.unflatten(inbox.structure, inbox.leaves)
+        return Layout.of((named, value)), (COORDINATOR,)
+
+    def pack(self, value: PyTree, members: Collection[int]) -> bytes:
+        """Return the body of a round in which these agents are asked."""
+        named = np.zeros(self.plan.program.agents, np.uint8)
+        named[list(members)] = 1
+        return self.final_layout.pack((named, value))
+
+    @override
+    def members(self, bodies: Sequence[PyTree]) -> tuple[int, ...]:
+        named = np.asarray(bodies[0][0])
+        return () if np.any(named > 1) else tuple(np.flatnonzero(named).tolist())
+
+    @override
+    def layout(self, need: Need) -> Layout:
+        return self.final_layout if need.kind == Kind.PUBLIC else super().layout(need)
 
     @override
     def needs(self, turn: int) -> tuple[Need, ...]:
@@ -195,7 +220,7 @@ class StarExchange(Exchange):
 
     @override
     def inbox(self, turn: int, bodies: Sequence[PyTree], past: Past) -> PyTree:
-        return bodies[0]
+        return bodies[0][1]
 
     @override
     def packets(self, turn: int, payload: bytes) -> list[Packet]:
@@ -204,6 +229,10 @@ class StarExchange(Exchange):
     @override
     def final(self, state: PyTree, past: Past) -> bytes | None:
         return None
+
+    @override
+    def model(self, finals: Sequence[PyTree]) -> Released:
+        return super().model([finals[0][1]])
 
 
 class TreeExchange(Exchange):

@@ -354,12 +354,13 @@ class Inbox:
         return self._opener.names[max(self._largest, key=lambda sender: self._largest[sender])]
 
 
-def check_heads(envelope: Envelope, opener: Opener, head: bytes) -> None:
-    """Raise `BreachError` unless every site signed the same head."""
+def check_heads(envelope: Envelope, opener: Opener, head: bytes, quorum: int) -> None:
+    """Raise `BreachError` unless a quorum of sites signed the same head, and none another."""
     opened = _enclosed(envelope, "heads", opener)
     heads = {one.sender: one.transcript for one in opened if one.kind == Kind.HEAD}
     names = opener.names
     missing = [names[agent] for agent in opener.agents if agent not in heads]
+    missing = missing if len(heads) < quorum else []
     other = [names[agent] for agent, other_head in heads.items() if other_head != head]
     if missing or other:
         what = "signed no head" if missing else "received other values than this site"

@@ -337,7 +337,7 @@ def derive(
         check_bounds(planned)
         check_certificate(planned)
         check_machine(planned.program, leg_seed)
-    certificate = certificate_for(proposal, plan, evaluation)
+    certificate = certificate_for(proposal, plan, evaluation, signed.may_lose)
     if seed is not None:
         certificate = certificate.stamped()
     try:
@@ -349,9 +349,11 @@ def derive(
 
 
 def certificate_for(
-    proposal: Proposal, plan: Plan, evaluation: EvaluationLeg | None
+    proposal: Proposal, plan: Plan, evaluation: EvaluationLeg | None, may_lose: int = 0
 ) -> Certificate:
     """Return the certificate of a run, with what its proposal takes as public.
+
+    `may_lose`: how many participants may be missing in a round.
 
     Where agents send whole steps they do so under masks (`taciturn_federation.masks`), whose
     assumptions it states.
@@ -365,7 +367,7 @@ def certificate_for(
     )
     legs = plan.certificate.legs
     if plan.program.summed and isinstance(plan.terms.observer, Sum):
-        trust = masked_trust(plan.program.agents, plan.terms.observer.colluders)
+        trust = masked_trust(plan.program.agents, plan.terms.observer.colluders, may_lose)
         legs = (dataclasses.replace(plan.leg, trust=trust),)
     conditions = (
         *table_conditions(proposal.data.table.bounds, persons=persons),
@@ -379,22 +381,26 @@ def certificate_for(
     return with_evaluation(proposal, training, evaluation.planned.certificate)
 
 
-def masked_trust(agents: int, colluders: int) -> str:
+def masked_trust(agents: int, colluders: int, may_lose: int = 0) -> str:
     """Return what the guarantee of a run under masks takes on trust, in words.
+
+    The `may_lose` participants that may be missing in a round are among the colluders.
 
     **Guarantee.** A coalition that knows keys and noise of k participants sees the sum of the words
     of the others and nothing else of them (`taciturn_federation.masks.Masks`). The accountant
     counts on the noise of all A - k in it (where these are one,
-    `taciturn.kernel.privacy.trust_without_honest_agents`).
+    `taciturn.kernel.privacy.trust_without_honest_agents`). In a round of S members with k of that
+    coalition, the noise of S - k is in the sum; it leaves out no more than A - S + k of all.
     """
     if colluders >= agents - 1:
         return trust_without_honest_agents(agents, colluders)
+    absent = f"are missing in a round (at most {may_lose}) or " if may_lose else ""
     return (
         "the cipher of the masks (X25519, HKDF-SHA256, ChaCha20); the sites are those of "
         "owners who compared the code of the proposal among themselves; every site adds its "
-        f"noise honestly, and at most {colluders} of them beside the aggregator reveal what they "
-        "know, their noise and the keys of their masks (a participant knows its noise, so "
-        "colluders=1 covers a curious participant)"
+        f"noise honestly, and at most {colluders} of them beside the aggregator {absent}reveal "
+        "what they know, their noise and the keys of their masks (a participant knows its noise, "
+        "so colluders=1 covers a curious participant)"
     )
 
 
@@ -472,19 +478,27 @@ def entries_from_json(values: Mapping[str, Any], questions: Sequence[int], name:
     return found
 
 
-def check_entries(planned: Ledger, rounds: Sequence[Rounds], names: Sequence[str]) -> None:
+def check_entries(
+    planned: Ledger, rounds: Sequence[Rounds], names: Sequence[str], *, may_lose: bool = False
+) -> None:
     """Raise `PrivacyError`, with their names, if sites' entries are not those of the plan.
 
-    `planned` supplies sensitivities and the law, which follow from the proposal.
+    `planned` supplies sensitivities and the law, which follow from the proposal. With `may_lose` a
+    site may have answered nothing in a round.
     """
+
+    def ledger(plan: Ledger, given: Sequence[Rounds]) -> Ledger:
+        found = _ledger(plan, given)
+        return _with_unanswered(plan, found) if may_lose else found
+
     try:
-        planned.same_as(_ledger(planned, rounds))
+        planned.same_as(ledger(planned, rounds))
     except TaciturnError as error:
         other = []
         for agent, name in enumerate(names):
             try:
                 one = _ledger_of_agent(planned, agent)
-                one.same_as(_ledger(one, [rounds[agent]]))
+                one.same_as(ledger(one, [rounds[agent]]))
             except TaciturnError:
                 other.append(name)
         raise PrivacyError(f"{', '.join(other)} answered otherwise than planned: {error}") from None
@@ -507,6 +521,17 @@ def _ledger(planned: Ledger, rounds: Sequence[Rounds]) -> Ledger:
         kind, planned.sensitivity, scale, planned.mechanism, rate, planned.inside, batch,
         step=step, values=planned.values,
     )  # fmt: skip
+
+
+def _with_unanswered(planned: Ledger, found: Ledger) -> Ledger:
+    """Return a ledger with the planned entries where a site answered nothing in a round."""
+    empty = np.all(found.kind < 0, axis=-1, keepdims=True)
+
+    names = ("kind", "scale", "rate", "batch", "step")
+    columns: dict[str, Any] = {
+        name: np.where(empty, getattr(planned, name), getattr(found, name)) for name in names
+    }
+    return dataclasses.replace(found, **columns)
 
 
 def _ledger_of_agent(ledger: Ledger, agent: int) -> Ledger:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -129,6 +129,9 @@ class Masks:
 
     `part` is a name: each part of a run that counts its rounds from 0 has separate streams. `after`
     is the last round that an earlier process masked, -1 for none.
+
+    In a round with some members only, their streams alone are added: they cancel in the sum over
+    these members, who received one transcript, in which the members are named.
     """
 
     def __init__(
@@ -147,16 +150,22 @@ class Masks:
             )
         others = [other for other in range(len(participants.keys)) if other != number]
         self._pairs = [
-            (other > number, _pair(key, participants, number, other)) for other in others
+            (other, other > number, _pair(key, participants, number, other)) for other in others
         ]
         self._part = part.encode()
         self._after = after
         self._last: tuple[int, bytes] | None = None
 
     def mask(
-        self, turn: int, transcript: bytes, words: UInt64[HostArray, " n"]
+        self,
+        turn: int,
+        transcript: bytes,
+        words: UInt64[HostArray, " n"],
+        members: Collection[int] | None = None,
     ) -> UInt64[HostArray, " n"]:
         """Return the masked words of a round, from 0; the same for the same words.
+
+        Its `members` are all participants unless given.
 
         `transcript` is the digest of what was received until then, 32 bytes: the same at all
         participants, or nothing opens.
@@ -167,7 +176,9 @@ class Masks:
         total = np.array(words, np.uint64)
         zeros = bytes(total.nbytes)
         stream = np.empty(total.shape, "<u8")
-        for adds, pair in self._pairs:
+        for other, adds, pair in self._pairs:
+            if members is not None and other not in members:
+                continue
             key = HKDFExpand(hashes.SHA256(), KEY_BYTES, self._label(turn, transcript)).derive(pair)
             cipher = Cipher(algorithms.ChaCha20(key, _NONCE), mode=None)
             cipher.encryptor().update_into(zeros, stream.view(np.uint8).data)
@@ -289,8 +300,8 @@ class Masking:
         keys = [stored[at : at + KEY_BYTES] for at in range(0, len(stored), KEY_BYTES)]
         return Participants.with_keys(self._opener, keys)
 
-    def mask(self, turn: int, transcript: bytes, body: bytes) -> bytes:
-        """Return the masked body of a round's message."""
+    def mask(self, turn: int, transcript: bytes, body: bytes, members: Collection[int]) -> bytes:
+        """Return the masked body of a message in the sum over the members of a round."""
         if self._masks is None:
             latest = self._journal.last_round(self._run)
             after = -1 if latest is None else latest.round
@@ -298,7 +309,7 @@ class Masking:
                 self._key(), self.participants, self._agent, part=_TRAINING, after=after
             )
         words = np.frombuffer(body, "<u8")
-        return self._masks.mask(turn, transcript, words).astype("<u8").tobytes()
+        return self._masks.mask(turn, transcript, words, members).astype("<u8").tobytes()
 
     def mask_evaluation(self, agents: Sequence[int], transcript: bytes, body: bytes) -> bytes:
         """Return the masked body of the answer in the evaluation."""

@@ -462,8 +462,10 @@ class Site(inbox.RunParty):
 
     def _accept_message(self, envelope: Envelope) -> list[Packet]:
         """Accept a message; repeat the earlier response to it, or continue."""
-        answered, new = self._inbox.accept(envelope)
         on_star = envelope.sender == COORDINATOR
+        if self.signed.may_lose and envelope.kind == Kind.PUBLIC and not self._keep_up(envelope):
+            return []
+        answered, new = self._inbox.accept(envelope)
         if answered is not None and answered < self._end_turn:
             row = self._journal.round(self._digest, answered)
             return self._exchange.packets(row.round, row.message) if row and on_star else []
@@ -475,6 +477,16 @@ class Site(inbox.RunParty):
         if self.turn != before:
             self._waiting.reset()
         return packets
+
+    def _keep_up(self, envelope: Envelope) -> bool:
+        """Go to a later round, which began without this site; whether the message is of use."""
+        if self._rounds is None:
+            return True
+        if envelope.round > self.turn:
+            self._next, self._transcript = envelope.round, envelope.transcript
+        return envelope.round >= self.turn or bool(
+            self._journal.round(self._digest, envelope.round)
+        )
 
     @override
     def _resume(self) -> list[Packet]:
@@ -544,6 +556,9 @@ class Site(inbox.RunParty):
         packets = self._forward()
         while not self._done and not self.missing():
             turn = self.turn
+            if self._local.agent not in self._members(turn):
+                self._pass(turn)
+                continue
             # it may be written already, though the head of the journal could not be
             row = self._journal.round(self._digest, turn)
             if row is None:
@@ -554,6 +569,24 @@ class Site(inbox.RunParty):
             self._inbox.discard(self._exchange.needs(turn))
             packets += [*self._exchange.packets(turn, row.message), *self._forward()]
         return [*packets, *self._broadcast_end()]
+
+    def _members(self, turn: int) -> tuple[int, ...]:
+        """Return the agents that are asked in a round; `BreachError` if they are too few."""
+        exchange = self._exchange
+        members = exchange.members(self._inbox.bodies(exchange.needs(turn)))
+        if len(members) < self.signed.quorum:
+            raise BreachError(
+                f"{self._opener.names[COORDINATOR]} asks {len(members)} sites in round {turn}; the "
+                f"proposal names {self.signed.quorum} at least, so nothing is answered"
+            )
+        return members
+
+    def _pass(self, turn: int) -> None:
+        """Go on without an answer: others are asked in this round."""
+        needs = self._exchange.needs(turn)
+        common = env.joint_digest(self._inbox.digests(needs))
+        self._transcript, self._next = env.chain(self._transcript, common), self._next + 1
+        self._inbox.discard(needs)
 
     def _forward(self) -> list[Packet]:
         """Return what others need before this site can answer, written before it is sent."""
@@ -578,7 +611,7 @@ class Site(inbox.RunParty):
         if self._masking is None:
             state = layouts.state.pack(answer.state)
         else:  # the state holds the unmasked answer: it is not written
-            message = self._masking.mask(turn, transcript, message)
+            message = self._masking.mask(turn, transcript, message, self._members(turn))
         body = exchange.outgoing(message, bodies)
         self._check_computable(layouts.message.unpack(body))
         payload = self._signer.seal(exchange.message_kind, turn, body, transcript=transcript)
@@ -686,7 +719,7 @@ class Site(inbox.RunParty):
         head = self._sign_head() if self._done else None
         if head is None or self._head is None:
             return []
-        inbox.check_heads(envelope, self._opener, head)
+        inbox.check_heads(envelope, self._opener, head, self.signed.quorum)
         model = self._exchange.released.unpack(self._head[len(head) :])
         self._end("finished", "the run is finished", model=model)
         return self._farewell()

@@ -265,6 +265,10 @@ def propose_(  # noqa: PLR0913 - one parameter per option
             help="Release the latest model of an abandoned run; only with an aggregator.",
         ),
     ] = False,
+    quorum: Annotated[
+        int | None,
+        typer.Option(help="The least number of sites of a round. [default: all]", min=1),
+    ] = None,
     count: Annotated[
         list[str] | None,
         typer.Option(help="Tables to count instead, as of taciturn count; may be repeated."),
@@ -298,7 +302,7 @@ def propose_(  # noqa: PLR0913 - one parameter per option
     signed = sign(
         name, proposal, members, coordinator=opened.coordinator(), key=opened.signing_key(),
         nonce=secrets.token_hex(16), patience=patience, start_patience=start_patience,
-        release_abandoned=release_abandoned,
+        release_abandoned=release_abandoned, quorum=quorum,
     )  # fmt: skip
     folders.keep_proposal(opened, signed)
     write_text(signed.to_json() + "\n", file)
@@ -310,7 +314,8 @@ def propose_(  # noqa: PLR0913 - one parameter per option
         emit({"study": name, "run": signed.subjects.run, "proposal": str(file), "sites": names,
               "rounds": proposal.rounds, "algorithm": proposal.method.name})  # fmt: skip
         return
-    certificate = certificate_for(proposal, plan, evaluation_leg(proposal, plan))
+    leg = evaluation_leg(proposal, plan)
+    certificate = certificate_for(proposal, plan, leg, signed.may_lose)
     say(
         f"{proposal.method.name}, {proposal.rounds} rounds, with {len(names)} "
         f"site{'' if len(names) == 1 else 's'}: {', '.join(names)}",
