@@ -54,6 +54,9 @@ class Noise:
         return float(np.sqrt(np.sum(self.gradient_scale**2)) / len(self.gradient_scale))
 
 
+MOST_GROWTH = 1e6  # of an error, by steps that a user stated
+
+
 # not typing.Self: the run-time type checker sees the function without its class
 AlgorithmT = TypeVar("AlgorithmT", bound="Algorithm")
 
@@ -286,6 +289,24 @@ def check_step(algorithm: Algorithm, step: float | None, limit: float, why: str)
         raise InputError(
             f"{type(algorithm).__name__} has step size {step:g}; it must be above 0 and below "
             f"{limit:.4g} = {why}, beyond which it may diverge"
+        )
+
+
+def check_growth(steps: HostArray, curvature: float, times: int = 1) -> None:
+    """Raise `InputError` if steps that a user stated can make a model overflow.
+
+    On a quadratic of that curvature K a step tau multiplies the distance from its minimum by at
+    most max(1, tau K - 1). The product over all rounds, each of `times` steps, must be at most
+    `MOST_GROWTH`, so a few long first steps are accepted and a run that diverges is refused.
+    """
+    factors = np.maximum(1.0, np.atleast_2d(steps) * curvature - 1)
+    growth = times * float(np.max(np.sum(np.log(factors), axis=-1)))
+    if growth > np.log(MOST_GROWTH):
+        raise InputError(
+            f"with these settings a run may multiply errors by 10^{growth / np.log(10):.3g} and "
+            f"overflow; steps are up to {float(np.max(steps)):.4g}, and those below "
+            f"{2 / curvature:.4g} do not diverge: give a smaller step-size or radius, a larger "
+            "gamma, or another rho"
         )
 
 

@@ -192,7 +192,9 @@ def _answer(
     only = rounds[0] if rounds is not None and len(rounds) == 1 else None
     of_default = options
     if options["algorithm"] is None:  # options of methods that are only compared with the default
-        of_default = {**options, **dict.fromkeys(method_options())}
+        default_has = METHODS[next(iter(METHODS))].has
+        lacking = (name for name in method_options() if not default_has(name))
+        of_default = {**options, **dict.fromkeys(lacking)}
     run = run_options({**of_default, "rounds": only})
     request = run.request
     checks.positive("epsilon", request.epsilon)
@@ -204,14 +206,20 @@ def _answer(
     planned = training.propose(data, counts, request, structure, dealt=dealt)
     single = request.centre or brief
     names = [planned.method.name] if single else _names(planned, options)
+    if request.epochs is not None:
+        if rounds is not None:
+            raise InputError("epochs and rounds are given, each of which fixes the other; give one")
+        rounds = (planned.rounds,)
     forecasts, features = [], planned.data.features or COLUMNS
     for name in names:
         method = request.methods[name]
         needed = structure if method.structure == "required" else None
         # of another method its options and the loss alone
         kept = {k: options[k] for k in method_options() if method.has(k) and options[k] is not None}
+        if name == request.algorithm:
+            kept = dict(request.options)
         none = NONE
-        alone = replace(request, algorithm=name, features=features, options=kept)
+        alone = replace(request, algorithm=name, features=features, options=kept, epochs=None)
         alone = replace(alone, regulariser=none, constraint=none)
         usual = training.propose(data, counts, replace(alone, rounds=None), needed, dealt=dealt)
         least = (usual.rounds,) if brief and rounds is None else rounds
@@ -241,7 +249,7 @@ def _rounds(method: Method, usual: int, given: tuple[int, ...] | None) -> tuple[
 def _names(planned: Proposal, options: dict[str, Any]) -> tuple[str, ...]:
     """Return the methods to forecast, the default of `taciturn train` first."""
     if options["algorithm"] is not None:
-        return (options["algorithm"],)
+        return (planned.method.name,)
     sampled, squared = options["sampling_rate"] is not None, planned.data.task == "regression"
     return tuple(
         name
