@@ -181,7 +181,8 @@ class DPADMM(ConsensusADMM):
         k = np.arange(1, rounds + 1)
         spread = np.sqrt(spec.dimension) * noise.gradient_scale[:, None]  # sqrt(d) s, (A, 1)
         slope, curvature = spec.gradient_bound, spec.smoothness  # c_1 and c_3
-        if self.regulariser_at == "agents":
+        placed = self.regulariser_at == "agents"
+        if placed:
             slope, curvature = (
                 slope + spec.regulariser_bound,
                 curvature + spec.regulariser_smoothness,
@@ -196,8 +197,8 @@ class DPADMM(ConsensusADMM):
                 f"no {self.step_rule} step size exists for this regulariser; use the other rule"
             )
         if self.step_size is not None or self.radius is not None:
-            bent = curvature if math.isfinite(curvature) else 0.0  # else a gradient is bounded
-            check_growth(1 / (self.rho + 1 / step), self.rho + bent)
+            public = self.rho + (spec.regulariser_smoothness if placed else 0.0)
+            check_growth(spec, 1 / (self.rho + 1 / step), public)
         return {"step_size": step}
 
     @override

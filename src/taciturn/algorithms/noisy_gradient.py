@@ -12,7 +12,7 @@ from taciturn import checks
 from taciturn.algorithms.algorithm import (
     Noise,
     ServerMethod,
-    check_step,
+    check_growth,
     radius_of,
     smoothness_of,
     tail_average,
@@ -84,8 +84,8 @@ class NoisyGradient(ServerMethod):
     = 1/L, beta = 0, tail averaging.
 
     `radius`: the assumed norm of the solution; None for sqrt(d) / R. `averaged`: the fraction of
-    the run, at its end, that is averaged. `step_size`: a constant eta below 2/L without momentum,
-    as in DP-SGD with a learning rate; None for the settings above.
+    the run, at its end, that is averaged. `step_size`: a constant eta without momentum, as in
+    DP-SGD with a learning rate; None for the settings above.
 
     **Guarantee.** Query, iterate and average are functions of past noised answers. The query
     depends on public state alone and the message is the answer itself, so under summation the
@@ -109,10 +109,10 @@ class NoisyGradient(ServerMethod):
         spread = np.sqrt(spec.dimension) * noise.of_mean
         k, step, momentum = np.arange(rounds), 1 / smoothness, 0.0
         if self.step_size is not None:
-            check_step(self, self.step_size, 2 / smoothness, "2 / L")
-            quiet = spread == 0 and not noise.sampled
+            steps, quiet = np.full(rounds, self.step_size), spread == 0 and not noise.sampled
+            check_growth(spec, steps, 0.0)
             return {
-                "step_size": np.full(rounds, self.step_size),
+                "step_size": steps,
                 "momentum": np.zeros(rounds),
                 "averaging": np.ones(rounds) if quiet else tail_average(rounds, self.averaged),
             }

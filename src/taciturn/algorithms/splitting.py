@@ -123,7 +123,7 @@ class SplittingADMM(AnswerMessages):
         rho = np.broadcast_to(self.rho or default, count)
         step = eta / (self.gamma or 1 + eta * rho * norm)
         if self.gamma is not None or self.stated_step is not None:
-            check_growth(step, smoothness + float(np.max(rho)) * norm)
+            check_growth(spec, step, self.problem.ridge + float(np.max(rho)) * norm)
         return {
             "step_size": step,
             "rho": rho,

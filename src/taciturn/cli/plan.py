@@ -20,7 +20,7 @@ from taciturn.errors import InputError
 from taciturn.features import COLUMNS
 from taciturn.models import write_text
 from taciturn.problems import NONE
-from taciturn.report import counted, strict
+from taciturn.report import agent_values, counted, strict
 from taciturn.training import Proposal, Width, expected_width, forecast, warnings_of
 
 _MOST_PLANS = 20
@@ -160,6 +160,7 @@ def _values(answer: _Answer) -> dict[str, Any]:
         "clip": planned.clip,
         "centre": training.centre_text(planned, plan),
         **training.network_values(planned, plan),
+        **agent_values(planned, plan.certificate),
         "class_weights": planned.class_weights,
         "record_norm": facts.record_norm,
         "gradient_bound": gradient,
@@ -285,6 +286,10 @@ def _sentences(answer: _Answer, values: dict[str, Any], out: Path | None, *, exp
         "Weights": planned.weights_text,
         "Features": planned.data.features,
         "Rows": values["centre"],
+        **{
+            name.capitalize(): what
+            for name, what in training.agent_rows(planned, answer.plan, answer.plan.certificate)
+        },
         **{name.capitalize(): what for name, what in training.network_rows(planned, answer.plan)},
     }
     lines = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -23,6 +23,7 @@ from taciturn.engine.planning import (
 )
 from taciturn.errors import InputError
 from taciturn.features import CONSTANT, Cells, Formula
+from taciturn.kernel.privacy import Certificate
 from taciturn.kernel.questions import BINS, ClippedErrors, Tally, around
 from taciturn.kernel.records import Spec, check_at_one_agent
 from taciturn.problems import ClippedLoss, Named, facts_from, in_target_units, weighted
@@ -37,6 +38,7 @@ from taciturn.training.facts import (
 )
 from taciturn.training.parts import Budget, Connection, Count, MethodChoice, Structure, check_seed
 
+MOST_LISTED = 32  # agents whose budgets are printed
 MOST_CELLS = 100_000  # of a private evaluation
 # weight s of the offsets in an evaluation: they enlarge the noise of the counts by 2.3 % under
 # replace_one and 3.8 % under zero_out; at half of it their own noise would be twice as large
@@ -384,6 +386,24 @@ def leakage_frequency(proposal: Proposal, plan: Plan) -> int | None:
     return int(np.max(np.sum(plan.ledger.asked, axis=(1, 2))))
 
 
+def epsilons_text(each: Sequence[float]) -> str:
+    """Return finite epsilons as text, in four decimals and never below the values themselves."""
+    texts = [f"{math.ceil(one * 1e4) / 1e4:.4f}" for one in each[:MOST_LISTED]]
+    more = f" and {len(each) - MOST_LISTED:,} more" if len(each) > MOST_LISTED else ""
+    return ", ".join(texts) + more
+
+
+def agent_rows(proposal: Proposal, plan: Plan, certificate: Certificate) -> list[tuple[str, str]]:
+    """Return (name, value) of the epsilon of each agent with a budget, and of a relay's PLF."""
+    rows = []
+    if proposal.budget.agent_epsilons is not None:
+        rows.append(("epsilon of each agent", epsilons_text(certificate.per_agent_epsilon)))
+    leakage = leakage_frequency(proposal, plan)
+    if leakage is not None:
+        rows.append(("privacy leakage frequency", f"{leakage:,} answers of the busiest agent"))
+    return rows
+
+
 def network_rows(proposal: Proposal, plan: Plan) -> list[tuple[str, str]]:
     """Return (name, value) of the network of a plan and of what is sent on it; none on a star."""
     network = proposal.network
@@ -393,9 +413,6 @@ def network_rows(proposal: Proposal, plan: Plan) -> list[tuple[str, str]]:
     exchanges = network.exchanges if network.exchanges > 1 else None
     given = (("walk", network.walk), ("cap", network.cap), ("exchanges of a message", exchanges))
     rows = [("network", network.name), *((name, str(value)) for name, value in given if value)]
-    leakage = leakage_frequency(proposal, plan)
-    if leakage is not None:
-        rows.append(("privacy leakage frequency", f"{leakage:,} answers of the busiest agent"))
     if network.kind == "tree":
         tree: Any = plan.network
         along = (
