@@ -197,7 +197,9 @@ class DPADMM(ConsensusADMM):
                 f"no {self.step_rule} step size exists for this regulariser; use the other rule"
             )
         if self.step_size is not None or self.radius is not None:
-            public = self.rho + (spec.regulariser_smoothness if placed else 0.0)
+            # of the regulariser its ridge; the rest has bounded subgradients
+            ridge = float(self.problem.regulariser.strong_convexity) if placed else 0.0
+            public = self.rho + ridge
             check_growth(spec, 1 / (self.rho + 1 / step), public)
         return {"step_size": step}
 
