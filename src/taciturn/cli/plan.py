@@ -215,8 +215,9 @@ def _answer(
     for name in names:
         method = request.methods[name]
         needed = structure if method.structure == "required" else None
-        # of another method its options and the loss alone
-        kept = {k: options[k] for k in method_options() if method.has(k) and options[k] is not None}
+        # of another method the loss, and its options that depend on no other
+        free = (one.name for one in method.options if one.only is None)
+        kept = {k: options[k] for k in free if options[k] is not None}
         if name == request.algorithm:
             kept = dict(request.options)
         none = NONE
