@@ -426,8 +426,7 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
         noise = Noise(z, deviation, oracles[0].sampling.rate)
         return drafted(design, questions, noise, observer, precision)
 
-    given = multiplier if multiplier is None else checks.not_negative("multiplier", multiplier)
-    known = common if given is None else given
+    known = common if multiplier is None else checks.not_negative("multiplier", multiplier)
 
     @functools.cache  # observers share the start for a person at one agent
     def start(spread: float) -> float:
@@ -449,13 +448,9 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
         return privacy.compose((leg,), terms).certificate()
 
     found = within_budget(
-        lambda z: draft(z, observer),
-        certify,
-        first(observer),
-        terms.epsilon,
-        given=multiplier is not None,
-        agent_epsilons=agent_epsilons,
-    )
+        lambda z: draft(z, observer), certify, first(observer), terms.epsilon,
+        given=multiplier is not None, agent_epsilons=agent_epsilons,
+    )  # fmt: skip
     summed = isinstance(observer, privacy.Sum) and isinstance(law, privacy.Gaussian)
     program = dataclasses.replace(found.draft.program, summed=summed)
     if algorithm.runs_here:
