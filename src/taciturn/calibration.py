@@ -103,6 +103,11 @@ def scales_for(sensitivity: HostArray, multiplier: float, observer: privacy.Obse
     return multiplier * np.broadcast_to(largest, sensitivity.shape).copy()
 
 
+def deviation_of(scale: HostArray, mechanism: privacy.Mechanism) -> HostArray:
+    """Return the standard deviations of noise of that scale: of Laplace noise sqrt(2) times it."""
+    return scale * (math.sqrt(2) if isinstance(mechanism, privacy.Laplace) else 1.0)
+
+
 def step_exponents(
     scale: Float[HostArray, "..."], multiplier: Float[HostArray, "..."], width: float
 ) -> Int[HostArray, "..."]:

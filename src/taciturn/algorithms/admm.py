@@ -10,7 +10,7 @@ import numpy as np
 from typing_extensions import override
 
 from taciturn import checks
-from taciturn.algorithms.algorithm import Noise, StarAlgorithm
+from taciturn.algorithms.algorithm import Noise, StarAlgorithm, check_growth
 from taciturn.errors import InputError
 from taciturn.kernel.door import Turn
 from taciturn.kernel.questions import Centre, Point
@@ -148,6 +148,7 @@ class DPADMM(ConsensusADMM):
 
         nonsmooth (29):  eta_k = c_w / sqrt(2 k ((c_1 + c_2)^2 + d s^2))
         smooth    (34):  eta_k = 1 / (c_3 + c_4 + s sqrt(2 d k) / c_w)
+        constant:        eta_k = `step_size`
 
     Our regulariser weight is the paper's lambda / n, so c_2 and c_4 already contain it. At the
     agents the regulariser is linearised.
@@ -161,11 +162,18 @@ class DPADMM(ConsensusADMM):
     """
 
     radius: float | None = eqx.field(static=True, kw_only=True)
-    step_rule: Literal["nonsmooth", "smooth"] = eqx.field(static=True, kw_only=True)
+    step_rule: Literal["nonsmooth", "smooth", "constant"] = eqx.field(static=True, kw_only=True)
+    # not described apart from the schedule that it determines
+    step_size: float | None = eqx.field(static=True, default=None, kw_only=True, repr=False)
 
     def __check_init__(self) -> None:
         if self.radius is not None:
             checks.positive("radius", self.radius)
+        if (self.step_rule == "constant") != (self.step_size is not None):
+            raise InputError(
+                f"the step rule is {self.step_rule} and the step size {self.step_size}; the "
+                "constant rule needs a step size (step-size), and the others determine it"
+            )
 
     @override
     def schedule(self, spec: Spec, rounds: int, noise: Noise) -> dict[str, HostArray]:
@@ -173,7 +181,8 @@ class DPADMM(ConsensusADMM):
         k = np.arange(1, rounds + 1)
         spread = np.sqrt(spec.dimension) * noise.gradient_scale[:, None]  # sqrt(d) s, (A, 1)
         slope, curvature = spec.gradient_bound, spec.smoothness  # c_1 and c_3
-        if self.regulariser_at == "agents":
+        placed = self.regulariser_at == "agents"
+        if placed:
             slope, curvature = (
                 slope + spec.regulariser_bound,
                 curvature + spec.regulariser_smoothness,
@@ -181,10 +190,17 @@ class DPADMM(ConsensusADMM):
         step = 1 / (curvature + spread * np.sqrt(2 * k) / radius)
         if self.step_rule == "nonsmooth":
             step = radius / np.sqrt(2 * k * (slope**2 + spread**2))
+        if self.step_size is not None:
+            step = np.full(rounds, self.step_size)
         if not np.all(step > 0):
             raise InputError(
                 f"no {self.step_rule} step size exists for this regulariser; use the other rule"
             )
+        if self.step_size is not None or self.radius is not None:
+            # of the regulariser its ridge; the rest has bounded subgradients
+            ridge = float(self.problem.regulariser.strong_convexity) if placed else 0.0
+            public = self.rho + ridge
+            check_growth(spec, 1 / (self.rho + 1 / step), public)
         return {"step_size": step}
 
     @override

@@ -12,6 +12,7 @@ structure and one dtype.
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
@@ -52,6 +53,9 @@ class Noise:
     def of_mean(self) -> float:
         """Standard deviation, per coordinate, of the mean of all agents' answers in one round."""
         return float(np.sqrt(np.sum(self.gradient_scale**2)) / len(self.gradient_scale))
+
+
+MOST_GROWTH = 1e6  # of an error, by steps that a user stated
 
 
 # not typing.Self: the run-time type checker sees the function without its class
@@ -286,6 +290,29 @@ def check_step(algorithm: Algorithm, step: float | None, limit: float, why: str)
         raise InputError(
             f"{type(algorithm).__name__} has step size {step:g}; it must be above 0 and below "
             f"{limit:.4g} = {why}, beyond which it may diverge"
+        )
+
+
+def check_growth(spec: Spec, steps: HostArray, public: float, times: int = 1) -> None:
+    """Raise `InputError` if steps that a user stated can make a model overflow.
+
+    On a quadratic of curvature K a step tau multiplies the distance from its minimum by at most
+    max(1, tau K - 1). The product over all rounds, each of `times` steps, must be at most
+    `MOST_GROWTH`, so a few long first steps are accepted and a run that diverges is refused. K is
+    the curvature of the `public` terms and, where no bound holds for the gradients of records, that
+    of the loss; bounded gradients make a model grow in proportion to the steps only.
+    """
+    curvature = public if math.isfinite(spec.gradient_bound) else public + smoothness_of(spec)
+    if curvature == 0:
+        return
+    factors = np.maximum(1.0, np.atleast_2d(steps) * curvature - 1)
+    growth = times * float(np.max(np.sum(np.log(factors), axis=-1)))
+    if growth > math.log(MOST_GROWTH):
+        raise InputError(
+            f"with these settings a run may multiply errors by 10^{growth / math.log(10):.3g} and "
+            f"overflow; steps are up to {float(np.max(steps)):.4g}, and those below "
+            f"{2 / curvature:.4g} do not diverge: give a smaller step-size or radius, a larger "
+            "gamma, or another rho"
         )
 
 

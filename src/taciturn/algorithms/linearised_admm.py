@@ -13,7 +13,13 @@ import numpy as np
 from typing_extensions import override
 
 from taciturn import checks
-from taciturn.algorithms.algorithm import Noise, StarAlgorithm, smoothness_of, tail_average
+from taciturn.algorithms.algorithm import (
+    Noise,
+    StarAlgorithm,
+    check_growth,
+    smoothness_of,
+    tail_average,
+)
 from taciturn.kernel.door import Turn
 from taciturn.kernel.questions import Point, Step
 from taciturn.kernel.records import Spec
@@ -74,6 +80,37 @@ class PublicSettings(Settings):
         if noise.of_mean == 0 and not noise.sampled:
             return np.ones(rounds)
         return tail_average(rounds)
+
+
+class StatedSettings(PublicSettings):
+    """Settings of which the user states rho, eta or both: constant rho, eta_t = eta or eta/sqrt(t).
+
+    What is not stated follows `PublicSettings`: without `stated_rho` the ratio of rho to 1/eta,
+    without `stated_step` its 1/eta. Both are in units of the mean loss of an agent, A times those
+    of Ryu and Kim 2023 for A agents with equally many records. `stated_step`: eta.
+    """
+
+    stated_rho: float | None = eqx.field(static=True, default=None)
+    stated_step: float | None = eqx.field(static=True, default=None)
+    decays: bool = eqx.field(static=True, default=False)
+
+    @override
+    def rho(self, spec: Spec, size: tuple[int, int], noise: Noise) -> HostArray:
+        if self.stated_rho is None:
+            return super().rho(spec, size, noise)
+        return np.full(size[0], self.stated_rho)
+
+    @override
+    def inverse_step(self, spec: Spec, size: tuple[int, int], noise: Noise) -> HostArray:
+        if self.stated_step is None:
+            inverse = super().inverse_step(spec, size, noise)
+        else:
+            inverse = np.full(size[0], 1 / self.stated_step)
+        if self.decays:
+            inverse = inverse * np.sqrt(np.arange(1, size[0] + 1))
+        rho = self.stated_rho or inverse * self.consensus / size[1]
+        check_growth(spec, 1 / (rho + inverse), float(np.max(rho)), times=size[1])
+        return inverse
 
 
 Arm = Literal["objective", "output", "projected-output"]

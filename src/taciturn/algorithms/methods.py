@@ -18,27 +18,55 @@ import jax.numpy as jnp
 import numpy as np
 
 from taciturn import checks
-from taciturn.algorithms.admm import ADMM, DPADMM, at_agents, steady_rho
+from taciturn.algorithms.admm import ADMM, DPADMM, Placement, at_agents, steady_rho
 from taciturn.algorithms.algorithm import Algorithm, GossipAlgorithm, Noise, RelayAlgorithm
 from taciturn.algorithms.gossip import EXTRA, NIDS, LinearisedGossipADMM
-from taciturn.algorithms.linearised_admm import LinearisedADMM
-from taciturn.algorithms.newton import COVARIANCES, NEWTON, newton
+from taciturn.algorithms.linearised_admm import (
+    Arm,
+    LinearisedADMM,
+    PublicSettings,
+    StatedSettings,
+)
+from taciturn.algorithms.newton import NEWTON, newton
 from taciturn.algorithms.noisy_gradient import ROUNDS, NoisyGradient, rounds_to_horizon
 from taciturn.algorithms.one_question import EvaluateModel, OneQuestion
+from taciturn.algorithms.options import (
+    AGENT_STEP_SIZES,
+    ARM,
+    BATCH_SIZES,
+    COVARIANCE,
+    DPADMM_RULE,
+    FORM,
+    GAMMA,
+    LAW,
+    LOCAL_UPDATES,
+    OBJECTIVE_SCALE,
+    RADIUS,
+    REGULARISER_AT,
+    RHO,
+    SAMPLING_RATE,
+    SMOOTHING,
+    STATED_RHO,
+    STEP_DECAY,
+    STEP_RULE,
+    STEP_SIZE,
+    Option,
+    Setting,
+    Value,
+    numbers_of,
+)
 from taciturn.algorithms.relay import RECAL, Walkman
 from taciturn.algorithms.splitting import (
     SADMM,
     AcceleratedADMM,
     AcceleratedRenyiADMM,
     RenyiADMM,
-    StepRule,
 )
 from taciturn.algorithms.vradmm import VRADMM, AcceleratedVRADMM, variance_reduction
-from taciturn.calibration import gaussian_multiplier, scales_for, spread_of
+from taciturn.calibration import deviation_of, gaussian_multiplier, scales_for, spread_of
 from taciturn.errors import InputError
 from taciturn.kernel import questions
-from taciturn.kernel.privacy import LEAST_RATE, Messages, Observer, ReplaceOne, Terms
-from taciturn.kernel.records import Spec
+from taciturn.kernel.privacy import Gaussian, Laplace, Messages, Observer
 from taciturn.problems import (
     Identity,
     Loss,
@@ -52,110 +80,28 @@ from taciturn.problems import (
 from taciturn.problems import register as register_part
 from taciturn.typing import Task
 
-Value = float | int | str
 T = TypeVar("T")
-LEAST, MOST = 1e-30, 1e30
 TARGET_BOUND = 1.0  # targets are mapped to [-1, 1]
 LARGEST_SLOPE = 1e6  # of a record in `newton`, where nothing else bounds it
 RESIDUAL_BOUND = 0.25  # of residuals, an eighth of the target's range
 
 
-@dataclass(frozen=True, kw_only=True)
-class Setting:
-    """The public facts that a method is built from.
-
-    `clip`: bound on the norm of a record's coefficient; may be infinite. `options`: the values of
-    the method's options, by name. `fixed`: the places of features with a given coefficient.
-    `cells`: the number of cells of each table that is counted; by default two of every feature.
-    """
-
-    problem: Problem
-    facts: Spec
-    clip: float
-    terms: Terms
-    rounds: int
-    options: dict[str, Value]
-    fixed: tuple[tuple[int, float], ...] = ()
-    cells: tuple[int, ...] = ()
-
-    def number(self, option: str) -> float:
-        """Return the value of an option that is a number."""
-        return float(self.options[option])
-
-    @property
-    def step_rule(self) -> StepRule | None:
-        """The step rule of the published form; None for the accelerated form."""
-        rule = self.options["steps"]
-        if rule == "accelerated":
-            return None
-        return "published" if rule == "published" else "public"
-
-    @property
-    def records(self) -> int | None:
-        """Number of records that fixed-size batches are drawn from; None for Poisson batches."""
-        if self.options["batches"] != "fixed":
-            return None
-        relation = self.terms.adjacency.relation
-        if not isinstance(relation, ReplaceOne):
-            raise InputError(
-                f"batches of a fixed size are accounted for under replace_one only, not under "
-                f"{relation.name}; use Poisson batches or replace_one"
-            )
-        return min(self.facts.counts)
-
-
-@dataclass(frozen=True)
-class Option:
-    """One option of a method.
-
-    - `name`: In Python's form; `title` is the command line's, with - for _.
-    - `default`: A value, or a function of the setting, whose `options` are then empty.
-    - `check`: Maps title and given value to the value used; raises `InputError`.
-    - `help`: A few words for help texts.
-    """
-
-    name: str
-    kind: type[Value]
-    default: Value | Callable[[Setting], Value]
-    check: Callable[[str, Any], Value]
-    help: str
-
-    def value(self, given: Value | None, setting: Setting) -> Value:
-        """Return the given value, checked, or the default."""
-        if given is not None:
-            return self.checked(given)
-        return self.default(setting) if callable(self.default) else self.default
-
-    def checked(self, given: Any) -> Value:
-        """Return a value of the option's kind; `InputError` for any other."""
-        fits = isinstance(given, (str, int, float)) and not isinstance(given, bool)
-        if not fits or isinstance(given, str) != (self.kind is str):
-            kinds = {float: "a number", int: "a whole number", str: "text"}
-            raise InputError(f"{self.title} is {given!r}; it must be {kinds[self.kind]}")
-        value = self.kind(self.check(self.title, given))
-        if isinstance(value, float) and value != 0 and not LEAST <= abs(value) <= MOST:
-            raise InputError(
-                f"{self.title} is {given:g}; single precision computes with numbers between "
-                f"{LEAST:g} and {MOST:g}"
-            )
-        return value
-
-    @property
-    def title(self) -> str:
-        """The name in the command line's form."""
-        return self.name.replace("_", "-")
-
-
 def noise_of_gradients(setting: Setting, observer: Observer) -> Noise:
-    """Return the noise that the terms require of gradients on all records, without a centre."""
+    """Return the noise that the terms require of gradients on all records, without a centre.
+
+    For the Laplace law that of T answers of epsilon / T each, an upper bound.
+    """
     terms, multiplier = setting.terms, 0.0
-    if math.isfinite(terms.epsilon):
+    law = setting.mechanism or Gaussian()
+    if math.isfinite(terms.epsilon) and isinstance(law, Laplace):
+        multiplier, observer = setting.rounds / terms.epsilon, Messages()
+    elif math.isfinite(terms.epsilon):
         multiplier = gaussian_multiplier(terms.epsilon, terms.delta, setting.rounds)
         multiplier *= spread_of(terms.adjacency, setting.facts.agents, terms.observer)
     gradient = {"kind": "mean", "coefficient": setting.facts.gradient_bound, "row": 1.0}
-    bound = questions.bound_of(gradient, setting.facts, terms.adjacency, "l2")
+    bound = questions.bound_of(gradient, setting.facts, terms.adjacency, law.norm)
     moves = np.where(np.isfinite(bound.value[:, 0, 0]), bound.value[:, 0, 0], 0.0)
-    return Noise(multiplier, scales_for(moves, multiplier, observer))
+    return Noise(multiplier, deviation_of(scales_for(moves, multiplier, observer), law))
 
 
 def _steady(setting: Setting) -> float:
@@ -170,56 +116,7 @@ def _to_horizon(setting: Setting) -> int:
     return rounds_to_horizon(setting.facts, setting.rounds, noise)
 
 
-def _rate(title: str, given: Any) -> float:
-    rate = checks.fraction(title, given)
-    if rate < LEAST_RATE:
-        raise InputError(f"{title} is {rate:g}; it must be at least {LEAST_RATE:g}")
-    return rate
-
-
-def _one_of(*choices: str) -> Callable[[str, Any], str]:
-    def check(title: str, given: Any) -> str:
-        if given not in choices:
-            raise InputError(f"{title} is {given!r}; choose from {', '.join(choices)}")
-        return str(given)
-
-    return check
-
-
-RHO = Option("rho", float, 0.1, checks.positive, "The ADMM parameter.")
-STEADY_RHO = dataclasses.replace(RHO, default=_steady)
-LOCAL_UPDATES = Option(
-    "local_updates",
-    int,
-    1,
-    lambda title, given: checks.at_least(title, given, 1),
-    "Updates per round, each one question.",
-)
-SAMPLING_RATE = Option("sampling_rate", float, 0.1, _rate, "Share of the records in a batch.")
-BATCH_SIZES = Option(
-    "batches",
-    str,
-    "poisson",
-    _one_of("poisson", "fixed"),
-    "poisson, or fixed: of fixed size, without replacement (replace_one only).",
-)
-SMOOTHING = Option("smoothing", float, 0.0, checks.not_negative, "Strength of Laplacian smoothing.")
-STEP_RULE = Option(
-    "steps",
-    str,
-    "accelerated",
-    _one_of("accelerated", "public", "published"),
-    "accelerated: with momentum; public: without; published: as printed.",
-)
-
-
-COVARIANCE = Option(
-    "covariance",
-    str,
-    lambda setting: "dispersion" if isinstance(setting.problem.loss, Squared) else "model",
-    _one_of(*COVARIANCES),
-    "What standard errors rest on: model, dispersion or robust.",
-)
+STEADY_RHO = dataclasses.replace(RHO, default=_steady, check=checks.positive)
 
 
 class Composition(NamedTuple):
@@ -345,25 +242,94 @@ def _on_batches(algorithm: Algorithm, setting: Setting) -> Composition:
     return Composition(algorithm, (question,))
 
 
+def _noisy_gradient(problem: Problem, setting: Setting) -> NoisyGradient:
+    return NoisyGradient(problem, step_size=setting.given("step_size"))
+
+
+def _placement(setting: Setting) -> Placement:
+    return setting.given("regulariser_at") or "server"
+
+
 def _dp_admm(setting: Setting) -> Composition:
-    rho = setting.number("rho")
-    kind = partial(DPADMM, rho=rho, radius=None, step_rule="smooth", regulariser_at="server")
+    kind = partial(
+        DPADMM,
+        rho=setting.number("rho"),
+        radius=setting.given("radius"),
+        step_rule=setting.given("step_rule") or "smooth",
+        regulariser_at=_placement(setting),
+        step_size=setting.given("step_size"),
+    )
     return _on_gradients(kind, setting)
 
 
 def _exact_step(setting: Setting, *, inside: bool) -> Composition:
     """Return ADMM with exact steps, and noise on their answers or inside their objectives."""
-    rho, agents = setting.number("rho"), at_agents(setting.problem, "server")
+    rho, placement = setting.number("rho"), _placement(setting)
+    agents = at_agents(setting.problem, placement)
     step = questions.ProximalStep(agents, setting.clip, rho, setting.facts.record_norm)
-    algorithm = ADMM(setting.problem, rho, regulariser_at="server")
+    algorithm = ADMM(setting.problem, rho, regulariser_at=placement)
     return Composition(algorithm, (questions.PerturbedStep(step) if inside else step,))
+
+
+def _linearised_admm(setting: Setting) -> Composition:
+    """Return linearised ADMM; its arm decides which answer is noised."""
+    rho, step = setting.given("rho"), setting.given("step_size")
+    settings = PublicSettings()
+    if rho is not None or step is not None:
+        decays = setting.given("step_decay") == "sqrt"
+        settings = StatedSettings(stated_rho=rho, stated_step=step, decays=decays)
+    arm: Arm = setting.given("arm") or "objective"
+    updates = int(setting.options["local_updates"])
+    kind = partial(LinearisedADMM, local_updates=updates, arm=arm, settings=settings)
+    if arm == "objective":
+        return _on_gradients(kind, setting)
+    step_asked = questions.ProjectedStep(setting.problem, setting.clip)
+    return Composition(kind(setting.problem), (step_asked,))
+
+
+def _recal(problem: Problem, setting: Setting) -> RECAL:
+    each = setting.given("agent_step_sizes")
+    return RECAL(
+        problem,
+        step=setting.given("step_size"),
+        objective_scale=setting.given("objective_scale"),
+        agent_steps=None if each is None else numbers_of("agent-step-sizes", each),
+    )
+
+
+def _with_step(kind: Any, problem: Problem, setting: Setting) -> Algorithm:
+    algorithm: Algorithm = kind(problem, step=setting.given("step_size"))
+    return algorithm
+
+
+def _of_setting(kind: Callable[[Problem, Setting], Algorithm], setting: Setting) -> Composition:
+    """Return a method on gradients of all records that reads the setting."""
+    return _on_gradients(lambda problem: kind(problem, setting), setting)
+
+
+def _printed(kind: Any, setting: Setting, **others: Any) -> Any:
+    """Return the printed form of a method of Liu et al. 2022 with the options that are given."""
+    return partial(
+        kind,
+        step_rule=setting.step_rule,
+        rho=setting.given("rho"),
+        stated_step=setting.given("step_size"),
+        decays=setting.given("step_decay") == "sqrt",
+        gamma=setting.given("gamma"),
+        form=setting.given("form"),
+        **others,
+    )
 
 
 def _sadmm(setting: Setting) -> Composition:
     structured, rule = structured_from(setting.problem), setting.step_rule
-    smoothing = setting.number("smoothing")
-    kind = AcceleratedADMM if rule is None else partial(SADMM, step_rule=rule)
-    return _on_batches(kind(structured, smoothing), setting)
+    if setting.given("form") == "strongly-convex" and setting.given("step_size") is not None:
+        raise InputError(
+            "the strongly convex form determines the step size, 2 gamma |Q_v| / (mu t); leave "
+            "step-size out, or use the general form"
+        )
+    kind = AcceleratedADMM if rule is None else _printed(SADMM, setting)
+    return _on_batches(kind(structured, setting.number("smoothing")), setting)
 
 
 def _renyi_admm(setting: Setting) -> Composition:
@@ -389,7 +355,8 @@ def _vradmm(setting: Setting) -> Composition:
         loss, clip=clip, spread=spread, rate=rate, inner=inner, records=setting.records
     )
     structured, rule = structured_from(setting.problem), setting.step_rule
-    kind = AcceleratedVRADMM if rule is None else partial(VRADMM, step_rule=rule)
+    restart = setting.given("form") == "strongly-convex"
+    kind = AcceleratedVRADMM if rule is None else _printed(VRADMM, setting, restart=restart)
     algorithm: Algorithm = kind(
         structured, setting.number("smoothing"), inner=inner, snapshot_noise=noise
     )
@@ -415,43 +382,54 @@ def _counts(setting: Setting) -> Composition:
 
 
 _SAMPLED = (SAMPLING_RATE, BATCH_SIZES)
+_PRINTED = tuple(
+    one.under("steps", "public", "published") for one in (STATED_RHO, STEP_SIZE, GAMMA, FORM)
+)
 _STRUCTURED: dict[str, Any] = {
-    "options": (*_SAMPLED, SMOOTHING, STEP_RULE),
+    "options": (*_SAMPLED, SMOOTHING, STEP_RULE, *_PRINTED, STEP_DECAY.under("step_size")),
     "structure": "required",
 }
 _METHODS: dict[str, Method] = {
     "noisy-gradient": Method(
-        build=partial(_on_gradients, NoisyGradient),
+        build=partial(_of_setting, _noisy_gradient),
         summary="gradient steps with momentum on noised gradients",
+        options=(STEP_SIZE,),
         enough=_to_horizon,
         structure="allowed",
     ),
-    "dp-admm": Method(build=_dp_admm, summary="DP-ADMM (Huang et al. 2019)", options=(RHO,)),
+    "dp-admm": Method(
+        build=_dp_admm,
+        summary="DP-ADMM (Huang et al. 2019)",
+        options=(
+            RHO,
+            DPADMM_RULE,
+            RADIUS.under("step_rule", None, "smooth", "nonsmooth"),
+            STEP_SIZE.under("step_rule", "constant"),
+            REGULARISER_AT,
+        ),
+    ),
     "pvp": Method(
         build=partial(_exact_step, inside=False),
         summary="ADMM with noise on exact local steps",
-        options=(STEADY_RHO,),
+        options=(STEADY_RHO, REGULARISER_AT),
         minimises=True,
     ),
     "dvp": Method(
         build=partial(_exact_step, inside=True),
         summary="ADMM with noise inside the local objectives",
-        options=(STEADY_RHO,),
+        options=(STEADY_RHO, REGULARISER_AT),
         minimises=True,
         inside=True,
     ),
     "linearised-admm": Method(
-        build=lambda setting: _on_gradients(
-            partial(LinearisedADMM, local_updates=int(setting.options["local_updates"])),
-            setting,
-        ),
+        build=_linearised_admm,
         summary="linearised ADMM with local updates (Ryu and Kim 2023)",
-        options=(LOCAL_UPDATES,),
+        options=(LOCAL_UPDATES, STATED_RHO, STEP_SIZE, STEP_DECAY.under("step_size"), ARM, LAW),
     ),
     "dp-sgd": Method(
-        build=lambda setting: _on_batches(NoisyGradient(setting.problem), setting),
+        build=lambda setting: _on_batches(_noisy_gradient(setting.problem, setting), setting),
         summary="noisy-gradient on batches",
-        options=_SAMPLED,
+        options=(*_SAMPLED, STEP_SIZE),
         structure="allowed",
     ),
     "one-question": Method(
@@ -487,15 +465,25 @@ _METHODS: dict[str, Method] = {
         options=(*_SAMPLED, STEP_RULE),
         structure="required",
     ),
+    "recal": Method(
+        build=partial(_of_setting, _recal),
+        summary="a token on a walk, sound form (Wang et al. 2024)",
+        options=(STEP_SIZE.under("agent_step_sizes", None), AGENT_STEP_SIZES, OBJECTIVE_SCALE),
+        network="relay",
+    ),
+    "walkman": Method(
+        build=partial(_of_setting, partial(_with_step, Walkman)),
+        summary="another token method",
+        options=(STEP_SIZE,),
+        network="relay",
+    ),
     **{
-        name: Method(build=partial(_on_gradients, kind), summary=summary, network="relay")
-        for name, kind, summary in (
-            ("recal", RECAL, "a token on a walk, sound form (Wang et al. 2024)"),
-            ("walkman", Walkman, "another token method"),
+        name: Method(
+            build=partial(_of_setting, partial(_with_step, kind)),
+            summary=summary,
+            options=(STEP_SIZE,),
+            network="gossip",
         )
-    },
-    **{
-        name: Method(build=partial(_on_gradients, kind), summary=summary, network="gossip")
         for name, kind, summary in (
             ("nids", NIDS, "gossip with gradient correction"),
             ("ic-admm", LinearisedGossipADMM, "linearised ADMM by gossip"),
@@ -535,7 +523,10 @@ def method_named(name: str, methods: Mapping[str, Method] = METHODS) -> Method:
 
 
 def check_options(name: str, method: Method, given: Mapping[str, Any]) -> dict[str, Value]:
-    """Return the options in their declared types; `InputError` for an option that it lacks."""
+    """Return the options in their declared types.
+
+    Raises `InputError` for an option that the method lacks, and for one that would have no effect.
+    """
     values = {}
     for option, value in given.items():
         declared = next((entry for entry in method.options if entry.name == option), None)
@@ -544,22 +535,34 @@ def check_options(name: str, method: Method, given: Mapping[str, Any]) -> dict[s
             use = f", or use {', '.join(others)}" if others else ""
             raise InputError(f"{name} has no option {option.replace('_', '-')}; leave it out{use}")
         values[option] = declared.checked(value)
+    plain = {one.name: one.default for one in method.options if not callable(one.default)}
+    for declared in method.options:
+        if declared.name in values:
+            declared.check_effect({**plain, **values})
     return values
 
 
-def rounds_by_default(method: Method, setting: Setting, given: Mapping[str, Value]) -> int:
+def rounds_by_default(
+    method: Method, setting: Setting, given: Mapping[str, Value], epochs: int | None = None
+) -> int:
     """Return the default number of rounds: whole epochs, and whole sweeps on a relay.
 
-    `Method.enough` if the method has that, from the setting; its `rounds` are not read.
+    `Method.enough` if the method has that, from the setting; its `rounds` are not read. With
+    `epochs` the rounds of so many: where an epoch is a single round, 1 / sampling rate for each.
     """
     if method.enough is not None:
         return method.enough(dataclasses.replace(setting, rounds=1))
     rate = float(given.get("sampling_rate", SAMPLING_RATE.default)) if method.sampled else 1.0  # type: ignore[arg-type]
     epoch = method.epoch(rate)
+    if epochs is not None:
+        return epochs * (epoch if epoch > 1 else max(1, round(1 / rate)))
     hops = setting.facts.agents if method.network == "relay" else 1
     return epoch * max(1, round(method.rounds / epoch)) * hops
 
 
 def settled(method: Method, setting: Setting, given: Mapping[str, Value]) -> dict[str, Value]:
-    """Return the value of every option of a method, as given or by default."""
-    return {option.name: option.value(given.get(option.name), setting) for option in method.options}
+    """Return the value of every option of a method that has one, as given or by default."""
+    values = {
+        option.name: option.value(given.get(option.name), setting) for option in method.options
+    }
+    return {name: value for name, value in values.items() if value is not None}

@@ -12,6 +12,7 @@ from taciturn import checks
 from taciturn.algorithms.algorithm import (
     Noise,
     ServerMethod,
+    check_growth,
     radius_of,
     smoothness_of,
     tail_average,
@@ -83,7 +84,8 @@ class NoisyGradient(ServerMethod):
     = 1/L, beta = 0, tail averaging.
 
     `radius`: the assumed norm of the solution; None for sqrt(d) / R. `averaged`: the fraction of
-    the run, at its end, that is averaged.
+    the run, at its end, that is averaged. `step_size`: a constant eta without momentum, as in
+    DP-SGD with a learning rate; None for the settings above.
 
     **Guarantee.** Query, iterate and average are functions of past noised answers. The query
     depends on public state alone and the message is the answer itself, so under summation the
@@ -92,6 +94,8 @@ class NoisyGradient(ServerMethod):
 
     radius: float | None = eqx.field(static=True, default=None)
     averaged: float = eqx.field(static=True, default=0.5)
+    # not described apart from the schedule that it determines
+    step_size: float | None = eqx.field(static=True, default=None, repr=False)
 
     def __check_init__(self) -> None:
         if self.radius is not None:
@@ -104,6 +108,14 @@ class NoisyGradient(ServerMethod):
         radius = self.radius or radius_of(spec)
         spread = np.sqrt(spec.dimension) * noise.of_mean
         k, step, momentum = np.arange(rounds), 1 / smoothness, 0.0
+        if self.step_size is not None:
+            steps, quiet = np.full(rounds, self.step_size), spread == 0 and not noise.sampled
+            check_growth(spec, steps, 0.0)
+            return {
+                "step_size": steps,
+                "momentum": np.zeros(rounds),
+                "averaging": np.ones(rounds) if quiet else tail_average(rounds, self.averaged),
+            }
         if spread == 0 and not noise.sampled:  # accelerated
             constant = {"step_size": np.full(rounds, step), "averaging": np.ones(rounds)}
             return constant | {"momentum": k / (k + 3)}

@@ -19,6 +19,7 @@ from taciturn.algorithms.algorithm import (
     smoothness_of,
     step_within,
 )
+from taciturn.errors import InputError
 from taciturn.kernel.door import Turn
 from taciturn.kernel.questions import Point
 from taciturn.kernel.records import Spec
@@ -122,7 +123,9 @@ class RECAL(NoisedRelay):
     (Theorem 2 of that paper). The published form adds noise to the message u instead, and the
     gradients can be recovered exactly from the messages: see the package taciturn-papers. `step` is
     alpha s, with the limit 2 / (L + 1/s) (docs/explanation/step-sizes.md); `objective_scale` is s,
-    None for 10/L, for which the limit is nearly 2/L.
+    None for 10/L, for which the limit is nearly 2/L. `agent_steps` are uncoordinated step sizes,
+    alpha_i s for each agent i: alpha_i occurs in (7c) alone, and Theorem 2 requires alpha_i < 2 /
+    (s L_i + 1) of each. The public bound L holds for all L_i.
 
     **Guarantee.** Copies, duals and the token are functions of noised answers and public constants
     alone: a run is post-processing of the adaptive composition of its answers, and an observer of
@@ -130,10 +133,14 @@ class RECAL(NoisedRelay):
     """
 
     objective_scale: float | None = eqx.field(static=True, default=None)
+    # not described apart from the schedule that they determine
+    agent_steps: tuple[float, ...] | None = eqx.field(static=True, default=None, repr=False)
 
     def __check_init__(self) -> None:
         if self.objective_scale is not None:
             checks.positive("objective_scale", self.objective_scale)
+        if self.agent_steps is not None and self.step is not None:
+            raise InputError("a step size of all agents and one of each are given; give one")
 
     @override
     def limit(self, spec: Spec) -> tuple[float, str]:
@@ -144,12 +151,22 @@ class RECAL(NoisedRelay):
     @override
     def on_network(self, spec: Spec, network: Walk) -> RECAL:
         scale = self.objective_scale or 10 / smoothness_of(spec)
+        if self.agent_steps is not None and len(self.agent_steps) != spec.agents:
+            raise InputError(
+                f"{len(self.agent_steps)} step sizes are given for {spec.agents} agents; give one "
+                "for each"
+            )
+        for step in self.agent_steps or ():
+            check_step(self, step, *self.limit(spec))
         return dataclasses.replace(super().on_network(spec, network), objective_scale=scale)
 
     @override
     def schedule(self, spec: Spec, rounds: int, noise: Noise) -> dict[str, HostArray]:
         values = super().schedule(spec, rounds, noise)
-        return values | {"step_size": values["step_size"] / self._scale}
+        steps = values["step_size"]
+        if self.agent_steps is not None:
+            steps = np.tile(np.asarray(self.agent_steps)[:, None], rounds)
+        return values | {"step_size": steps / self._scale}
 
     @property
     def _scale(self) -> float:

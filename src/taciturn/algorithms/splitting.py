@@ -16,6 +16,7 @@ from taciturn.algorithms.algorithm import (
     AnswerMessages,
     Noise,
     batch_variance,
+    check_growth,
     radius_of,
     running_mean,
     smoothness_of,
@@ -29,6 +30,7 @@ from taciturn.problems import Structured, laplacian_smooth, smoothed_share
 from taciturn.typing import Array, HostArray, Vector
 
 StepRule = Literal["public", "published"]
+Form = Literal["general", "strongly-convex"]
 
 
 class RateWarning(UserWarning):
@@ -62,7 +64,10 @@ class SplittingADMM(AnswerMessages):
 
     `problem`: f, r, A, B and c, public but for the records; its loss is not used here. `smoothing`:
     v >= 0. `rho`: None for the step rule's. `radius`: the assumed norm of the solution; None for
-    sqrt(d) / R.
+    sqrt(d) / R. `stated_step`: eta, constant or, if it `decays`, divided by sqrt(t); None for the
+    rule's. `gamma`: a constant; None for 1 + eta rho |A'A|. `form`: "general" for the rule without
+    a ridge; None for that of the problem. With `gamma` the rule of a ridge is eta_t = 2 gamma |Q_v|
+    / (mu t), as printed.
 
     **Guarantee.** Agents are asked at public points and send the answers; all else is a public
     function of the answers: smoothing, proximal steps, averages and restarts are post-processing.
@@ -73,12 +78,27 @@ class SplittingADMM(AnswerMessages):
     rho: float | None = eqx.field(static=True, default=None)
     step_rule: StepRule = eqx.field(static=True, default="public")
     radius: float | None = eqx.field(static=True, default=None)
+    # not described apart from the schedules that they determine
+    stated_step: float | None = eqx.field(static=True, default=None, repr=False)
+    decays: bool = eqx.field(static=True, default=False, repr=False)
+    gamma: float | None = eqx.field(static=True, default=None, repr=False)
+    form: Form | None = eqx.field(static=True, default=None, repr=False)
 
     def __check_init__(self) -> None:
         checks.not_negative("smoothing", self.smoothing)
-        for name in ("rho", "radius"):
+        for name in ("rho", "radius", "stated_step", "gamma"):
             if getattr(self, name) is not None:
                 checks.positive(name, getattr(self, name))
+        if self.form == "strongly-convex" and not self.problem.ridge:
+            raise InputError(
+                "the strongly convex form needs a ridge mu > 0, and the problem has none; add one "
+                "to the regulariser, as in elastic:W1,W2, or use the general form"
+            )
+
+    @property
+    def strongly_convex(self) -> bool:
+        """Whether the steps and averages are those of a strongly convex problem."""
+        return bool(self.problem.ridge) and self.form != "general"
 
     def steps(
         self, spec: Spec, count: int, spread: float, *, sampled: bool
@@ -97,17 +117,23 @@ class SplittingADMM(AnswerMessages):
             radius = self.radius or radius_of(spec)
             horizon = radius * np.sqrt(count / spec.dimension) / spread
             eta = np.full(count, min(horizon / count, 0.5 / smoothness))
+        if self.stated_step is not None:
+            eta = self.stated_step / (np.sqrt(t) if self.decays else np.ones(count))
         default = 1.0 if self.step_rule == "published" else 1 / (eta * norm)
         rho = np.broadcast_to(self.rho or default, count)
+        step = eta / (self.gamma or 1 + eta * rho * norm)
+        if self.gamma is not None or self.stated_step is not None:
+            check_growth(spec, step, self.problem.ridge + float(np.max(rho)) * norm)
         return {
-            "step_size": eta / (1 + eta * rho * norm),
+            "step_size": step,
             "rho": rho,
             "coupling": np.full(count, self.problem.coupling.norm_squared()),
         }
 
     def _published(self, t: HostArray) -> HostArray:
-        if self.problem.ridge:
-            return np.asarray(2 * (1 + 4 * self.smoothing) / (self.problem.ridge * t))
+        if self.strongly_convex:
+            factor = 2 * (self.gamma or 1.0) * (1 + 4 * self.smoothing)
+            return np.asarray(factor / (self.problem.ridge * t))
         return np.asarray(1 / np.sqrt(t))
 
     def _quiet(self, smoothness: float, t: HostArray, *, sampled: bool) -> HostArray:
@@ -193,7 +219,7 @@ class SADMM(SplittingADMM):
     @override
     def schedule(self, spec: Spec, rounds: int, noise: Noise) -> dict[str, HostArray]:
         values = self.steps(spec, rounds, noise.of_mean, sampled=noise.sampled)
-        weights = 2 / (np.arange(rounds) + 2) if self.problem.ridge else running_mean(rounds)
+        weights = 2 / (np.arange(rounds) + 2) if self.strongly_convex else running_mean(rounds)
         if self.step_rule == "public":
             constant = noise.multiplier == 0 and not noise.sampled
             weights = np.ones(rounds) if constant else tail_average(rounds)

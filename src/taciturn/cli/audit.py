@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, get_args
 
 import typer
 
-from taciturn.algorithms import METHODS, Value, check_options, method_named
+from taciturn.algorithms import METHODS, Value, check_options, method_named, published_method
 from taciturn.audit import (
     AuditReport,
     EpsilonBound,
@@ -80,10 +80,12 @@ def audit(
     """
     given["centre"] = given["centre"] or None
     given = {name: value for name, value in given.items() if value is not None}
+    of_method = {name: value for name, value in given.items() if name not in _OPTIONS}
+    algorithm, of_method = published_method(algorithm, of_method, given.get("epsilon", 1.0))
     options = _Options(
         algorithm=algorithm,
-        given=given,
-        of_method={name: value for name, value in given.items() if name not in _OPTIONS},
+        given={**given, **of_method},
+        of_method=of_method,
         fault=given.get("fault"),
         relation=given.get("relation", "replace_one"),
         rate=given.get("sampling_rate", _RATE),

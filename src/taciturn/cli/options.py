@@ -17,7 +17,15 @@ from types import MappingProxyType
 from typing import Any
 
 from taciturn import checks
-from taciturn.algorithms import COUNTS, METHODS, Algorithm, Composition, Method, Value
+from taciturn.algorithms import (
+    COUNTS,
+    METHODS,
+    Algorithm,
+    Composition,
+    Method,
+    Value,
+    numbers_of,
+)
 from taciturn.cli.console import Option
 from taciturn.errors import InputError
 from taciturn.features import CELLS
@@ -76,7 +84,7 @@ def method_options(methods: Mapping[str, Method] = METHODS, **defaults: Value) -
         for option in method.options:
             default = defaults.get(option.name, option.default)
             text = f"{default:g}" if isinstance(default, float) else str(default)
-            text = "from public facts" if callable(default) else text
+            text = "from public facts" if callable(default) or default is None else text
             having[option.name].setdefault(text, []).append(title)
     texts = dict.fromkeys(options, "No method of this command has it.")
     for name, found in having.items():
@@ -97,7 +105,7 @@ def all_options() -> dict[str, Option]:
 
 
 _AS_GIVEN = (
-    "epsilon", "rounds", "clip", "features", "evaluate", "relation", "split_seed",
+    "epsilon", "rounds", "epochs", "clip", "features", "evaluate", "relation", "split_seed",
     "rows_per_person", "agents_per_person", "increasing", "decreasing",
 )  # fmt: skip
 
@@ -121,6 +129,10 @@ def run_options(
 
     `methods_of`: returns the table of methods, including the named one; by default `methods_with`.
     """
+    each = given.get("agent_epsilons")
+    if each is not None:
+        each = numbers_of("agent-epsilons", each)
+        given = {**given, "epsilon": max(each) if given["epsilon"] is None else given["epsilon"]}
     for name in ("epsilon", "delta"):
         needless = name == "delta" and given["epsilon"] == math.inf
         if given[name] is None and not needless:
@@ -147,12 +159,13 @@ def run_options(
             **{name: given[name] for name in ("network", "walk", "cap", "exchanges")}
         ),
         methods=methods,
+        agent_epsilons=each,
         observer=_observer(given["observer"], given["colluders"]),
         delta=checks.delta_for(given["epsilon"], given["delta"]),
         **{k: given[k] for k in _AS_GIVEN if given[k] is not None},
         **parts,
     )
-    structure.check(algorithm, request.method)
+    structure.check(request.algorithm, request.method)
     if structure.structure is not None and given["constraint"] not in {None, "none"}:
         raise InputError("a structure cannot be combined with a constraint; leave one out")
     if given["agents"] is not None:

@@ -19,7 +19,15 @@ from taciturn.cli.console import bar, emit, error_line, interruptible, printable
 from taciturn.errors import reason
 from taciturn.report import ORACLE, charged_line, error_name, numbered, results, save
 from taciturn.tables import Report
-from taciturn.training import Attempts, Counted, Metrics, Proposal, Training, train
+from taciturn.training import (
+    Attempts,
+    Counted,
+    Metrics,
+    Proposal,
+    Training,
+    agent_rows,
+    train,
+)
 
 T = TypeVar("T")
 
@@ -156,6 +164,8 @@ def deliver(
     complete = kept and not attempts.failures
     if not given.json:
         certified = [f"  {line}" for line in training.certificate.lines()]
+        spent = agent_rows(training.proposal, training.plan, training.certificate)
+        certified += [f"  {name.capitalize()}: {text}" for name, text in spent]
         typer.echo("\n".join([*map(printable, head), "", "Certificate", *certified]))
         attempts.attempt("printing the figures", lambda: _print_figures(training), None)
         typer.echo("\n".join([f"Took {training.seconds:.1f} s", *_where(certificate)]))

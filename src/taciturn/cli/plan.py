@@ -20,7 +20,7 @@ from taciturn.errors import InputError
 from taciturn.features import COLUMNS
 from taciturn.models import write_text
 from taciturn.problems import NONE
-from taciturn.report import counted, strict
+from taciturn.report import agent_values, counted, strict
 from taciturn.training import Proposal, Width, expected_width, forecast, warnings_of
 
 _MOST_PLANS = 20
@@ -160,6 +160,7 @@ def _values(answer: _Answer) -> dict[str, Any]:
         "clip": planned.clip,
         "centre": training.centre_text(planned, plan),
         **training.network_values(planned, plan),
+        **agent_values(planned, plan.certificate),
         "class_weights": planned.class_weights,
         "record_norm": facts.record_norm,
         "gradient_bound": gradient,
@@ -192,7 +193,9 @@ def _answer(
     only = rounds[0] if rounds is not None and len(rounds) == 1 else None
     of_default = options
     if options["algorithm"] is None:  # options of methods that are only compared with the default
-        of_default = {**options, **dict.fromkeys(method_options())}
+        default_has = METHODS[next(iter(METHODS))].has
+        lacking = (name for name in method_options() if not default_has(name))
+        of_default = {**options, **dict.fromkeys(lacking)}
     run = run_options({**of_default, "rounds": only})
     request = run.request
     checks.positive("epsilon", request.epsilon)
@@ -204,14 +207,21 @@ def _answer(
     planned = training.propose(data, counts, request, structure, dealt=dealt)
     single = request.centre or brief
     names = [planned.method.name] if single else _names(planned, options)
+    if request.epochs is not None:
+        if rounds is not None:
+            raise InputError("epochs and rounds are given, each of which fixes the other; give one")
+        rounds = (planned.rounds,)
     forecasts, features = [], planned.data.features or COLUMNS
     for name in names:
         method = request.methods[name]
         needed = structure if method.structure == "required" else None
-        # of another method its options and the loss alone
-        kept = {k: options[k] for k in method_options() if method.has(k) and options[k] is not None}
+        # of another method the loss, and its options that depend on no other
+        free = (one.name for one in method.options if one.only is None)
+        kept = {k: options[k] for k in free if options[k] is not None}
+        if name == request.algorithm:
+            kept = dict(request.options)
         none = NONE
-        alone = replace(request, algorithm=name, features=features, options=kept)
+        alone = replace(request, algorithm=name, features=features, options=kept, epochs=None)
         alone = replace(alone, regulariser=none, constraint=none)
         usual = training.propose(data, counts, replace(alone, rounds=None), needed, dealt=dealt)
         least = (usual.rounds,) if brief and rounds is None else rounds
@@ -241,7 +251,7 @@ def _rounds(method: Method, usual: int, given: tuple[int, ...] | None) -> tuple[
 def _names(planned: Proposal, options: dict[str, Any]) -> tuple[str, ...]:
     """Return the methods to forecast, the default of `taciturn train` first."""
     if options["algorithm"] is not None:
-        return (options["algorithm"],)
+        return (planned.method.name,)
     sampled, squared = options["sampling_rate"] is not None, planned.data.task == "regression"
     return tuple(
         name
@@ -277,6 +287,10 @@ def _sentences(answer: _Answer, values: dict[str, Any], out: Path | None, *, exp
         "Weights": planned.weights_text,
         "Features": planned.data.features,
         "Rows": values["centre"],
+        **{
+            name.capitalize(): what
+            for name, what in training.agent_rows(planned, answer.plan, answer.plan.certificate)
+        },
         **{name.capitalize(): what for name, what in training.network_rows(planned, answer.plan)},
     }
     lines = [

@@ -15,7 +15,7 @@ from taciturn.report import json_text
 from taciturn.report.disclosure import nist_page, registry_record
 from taciturn.report.recomputed import examine
 from taciturn.tables import MISSING, Categories, Numeric, encoded_name
-from taciturn.training import weights_text
+from taciturn.training import epsilons_text, weights_text
 
 _ALONE = (
     "Certificate: the file states no legs, so nothing can be recomputed and no guarantee is shown; "
@@ -61,10 +61,18 @@ def show(
     else:
         lines += ["Certificate, recomputed from the answers that the file states"]
         lines += [f"  {line}" for line in certificate.lines]
+        lines += _by_agent(document)
         lines += ["", "On the word of the file (taciturn verify checks figures independently)"]
         lines += [f"  {line}" for line in certificate.stated]
     lines += [] if model is None else _about(model, largest)
     typer.echo("\n".join(map(printable, "\n".join(lines).split("\n"))))
+
+
+def _by_agent(document: dict[str, Any] | None) -> list[str]:
+    """Return the epsilon of an agent, which was recomputed, where agents differ in it."""
+    each = [] if document is None else document["claim"]["per_agent_epsilon"]
+    text = "" if "infinity" in each else epsilons_text(each)
+    return [f"  Epsilon of each agent: {text}"] if len(set(text.split(", "))) > 1 else []
 
 
 def _title(model: Model | None, document: dict[str, Any] | None) -> list[str]:

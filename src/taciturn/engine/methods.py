@@ -63,6 +63,7 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
     observer: str | Observer = "messages",
     network: Network = None,
     precision: Precision = "float32",
+    agent_epsilons: Sequence[float] | None = None,
     **options: Value,
 ) -> MethodPlan:
     """Return the plan of a method that solves the problem within a total budget; no record is read.
@@ -77,15 +78,21 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
     - `relation`, `observer`: By name, or objects of `taciturn.kernel.privacy`. The defaults protect
       most: a record is replaced by any other, and every message is read.
     - `network`: As for `taciturn.engine.plan`; None for an aggregator.
+    - `agent_epsilons`: The budget of each agent, the largest equal to `epsilon`; None if all have
+      the same.
     - `options`: Those of the method, by name, as in `rho=0.1`.
 
     Raises as `taciturn.engine.plan`, and `InputError` for an unknown method or option.
 
     **Guarantee.** That of `taciturn.engine.plan`.
     """
-    name = method if isinstance(method, str) else "a method of your own"
-    chosen = algorithms.method_named(name) if isinstance(method, str) else Method.of(method)
-    given = algorithms.check_options(name, chosen, options)
+    name, given = "a method of your own", dict(options)
+    if isinstance(method, str):
+        name, given = algorithms.published_method(method, options, epsilon)
+        chosen = algorithms.method_named(name)
+    else:
+        chosen = Method.of(method)
+    given = algorithms.check_options(name, chosen, given)
     terms = Terms(
         epsilon,
         checks.delta_for(epsilon, delta),
@@ -106,9 +113,18 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
         rounds = algorithms.rounds_by_default(chosen, setting, given)
     setting = dataclasses.replace(setting, rounds=rounds)
     settled = algorithms.settled(chosen, setting, given)
-    algorithm, oracles = chosen.build(dataclasses.replace(setting, options=settled))
+    setting = dataclasses.replace(setting, options=settled)
+    algorithm, oracles = chosen.build(setting)
     result = planning.plan(
-        spec, algorithm, oracles, terms, rounds=rounds, precision=precision, network=network
+        spec,
+        algorithm,
+        oracles,
+        terms,
+        rounds=rounds,
+        precision=precision,
+        network=network,
+        mechanism=setting.mechanism,
+        agent_epsilons=agent_epsilons,
     )
     return MethodPlan(**vars(result))
 

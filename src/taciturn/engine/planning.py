@@ -13,7 +13,7 @@ import json
 import math
 import operator
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -25,6 +25,7 @@ from taciturn import checks
 from taciturn.algorithms import Algorithm, Noise
 from taciturn.calibration import (
     budget_after_lattice,
+    deviation_of,
     gaussian_multiplier,
     lattice_share,
     multiplier_for_all,
@@ -85,15 +86,18 @@ def within_budget(
     epsilon: float,
     *,
     given: bool,
+    agent_epsilons: Sequence[float] | None = None,
 ) -> _Trial:
     """Return the least of the multipliers tried whose certificate is within the budget.
 
-    `start`: the first multiplier. `given`: whether the caller chose it; it may then leave any part
-    of the budget unspent, and is raised only if rounding makes it exceed the budget. Raises
-    `PrivacyError` if the caller's multiplier is too small for the budget.
+    `start`: the first multiplier. `agent_epsilons`: the budget of each agent, if these differ; its
+    own epsilon must then be within it. `given`: whether the caller chose the multiplier; it may
+    then leave any part of the budget unspent, and is raised only if rounding makes it exceed the
+    budget. Raises `PrivacyError` if the caller's multiplier is too small for the budget.
 
-    **Guarantee.** `certificate.epsilon <= epsilon` was evaluated on the finished ledger of the
-    returned draft. The search does not assume that a numerical accountant is monotone: its grid
+    **Guarantee.** `certificate.epsilon <= epsilon`, or `certificate.per_agent_epsilon[i] <=
+    agent_epsilons[i]` for every agent i, was evaluated on the finished ledger of the returned
+    draft. The search does not assume that a numerical accountant is monotone: its grid
     moves with the multiplier, so epsilon jumps by about 1e-7 relative, and the lattice step doubles
     where a scale passes a power of two. If the total is not a mu, the search ends within a
     millionth of the budget, or with the least multiplier within it of 30 tries. For Gaussian
@@ -103,7 +107,8 @@ def within_budget(
     def evaluate(multiplier: float) -> _Trial:
         drafted = draft(multiplier)
         certificate = certify(drafted.ledger)
-        return _Trial(multiplier, drafted, certificate, _excess(certificate.epsilon, epsilon))
+        excess = _largest_excess(certificate, epsilon, agent_epsilons)
+        return _Trial(multiplier, drafted, certificate, excess)
 
     trial, best = evaluate(start), None
     exact = given or start == 0 or trial.draft.ledger.has_mu or trial.excess < -_FAR
@@ -131,6 +136,16 @@ def within_budget(
     return best
 
 
+def _largest_excess(
+    certificate: privacy.Certificate, epsilon: float, agent_epsilons: Sequence[float] | None
+) -> float:
+    """Return the excess over the budget, or the largest of an agent over its own."""
+    pairs = [(certificate.epsilon, epsilon)]
+    if agent_epsilons is not None:
+        pairs += zip(certificate.per_agent_epsilon, agent_epsilons, strict=True)
+    return max(_excess(spent, budget) for spent, budget in pairs)
+
+
 def _excess(spent: float, budget: float) -> float:
     """Return log(spent / budget) within [-1, 1]: 0 without a budget, positive exactly beyond it."""
     if not spent <= budget:
@@ -138,24 +153,25 @@ def _excess(spent: float, budget: float) -> float:
     return 0.0 if math.isinf(budget) else math.log(max(spent / budget, math.exp(-1)))
 
 
-def first_multiplier(design: Design, questions: HostArray, terms: Terms, spread: float) -> float:
+def first_multiplier(design: Design, asked: HostArray, terms: Terms, spread: float) -> float:
     """Return the multiplier at which answers and noise on their lattice fit the budget.
 
-    Relative accuracy about 1e-6; `within_budget` refines it. `spread`: the cost of a unit at
-    several agents relative to one at a single agent (`spread_of`).
+    Relative accuracy about 1e-6; `within_budget` refines it. `asked`: the oracle of every question
+    to the agents whose budget it is, `(A, T, E)`. `spread`: the cost of a unit at several agents
+    relative to one at a single agent (`spread_of`).
     """
     agents, adjacency, mechanism = design.spec.agents, terms.adjacency, design.mechanism
-    asked = design.network.asked(questions) >= 0
-    if isinstance(mechanism, privacy.NoNoise) or design.inside is not None or not np.any(asked):
-        return spread * _multiplier(design, questions, terms)
+    some = asked >= 0
+    if isinstance(mechanism, privacy.NoNoise) or design.inside is not None or not np.any(some):
+        return spread * _multiplier(design, asked, terms)
     values = math.prod(design.oracles[0].answer_shape(design.spec.shape))
-    answers = int(np.max(np.sum(asked, axis=(1, 2)))) * min(adjacency.agents_per_person, agents)
+    answers = int(np.max(np.sum(some, axis=(1, 2)))) * min(adjacency.agents_per_person, agents)
     law: Law = "laplace" if isinstance(mechanism, privacy.Laplace) else "gaussian"
     epsilon, delta = budget_after_lattice(
         terms.epsilon, terms.delta, values=values * answers, law=law
     )
     left = dataclasses.replace(terms, epsilon=epsilon, delta=delta)
-    real = spread * _multiplier(design, questions, left)
+    real = spread * _multiplier(design, asked, left)
     width = lattice_width(values, mechanism.norm)
     shares = [
         lattice_share(
@@ -169,10 +185,86 @@ def first_multiplier(design: Design, questions: HostArray, terms: Terms, spread:
     return real * (1 + max(shares)) * (1 + 1e-12)
 
 
-def _multiplier(design: Design, questions: HostArray, terms: Terms) -> float:
+def relative_noise(
+    design: Design, asked: HostArray, terms: Terms, agent_epsilons: Sequence[float]
+) -> tuple[float, HostArray]:
+    """Return the least multiplier of an agent, and the multiplier of each relative to it, `(A,)`.
+
+    **Guarantee.** The multiplier z_i of agent i is the least at which its answers, as many as it
+    gives, cost epsilon_i (`first_multiplier`). Agents hold disjoint records and draw their noise
+    independently, so what an observer of all messages learns about a record of agent i costs the
+    answers of agent i alone (`taciturn.kernel.privacy.compose`): z_i need not depend on the budget
+    or the noise of another agent. The certificate is recomputed from the finished ledger for every
+    agent (`within_budget`), so an error here could only waste or refuse, not overspend.
+    """
+    known: dict[tuple[float, bytes], float] = {}
+    each = []
+    for number, epsilon in enumerate(agent_epsilons):
+        row = asked[number : number + 1]
+        counts = np.bincount(row.ravel() + 1, minlength=len(design.oracles) + 1)[1:]
+        key = (epsilon, counts.tobytes())
+        if key not in known:
+            known[key] = first_multiplier(design, row, replace_epsilon(terms, epsilon), 1.0)
+        each.append(known[key])
+    least = min((z for z in each if z > 0), default=0.0)
+    return least, np.array([max(z, least) / least if least else 1.0 for z in each])
+
+
+def _of_agents(
+    design: Design, asked: HostArray, terms: Terms, agent_epsilons: Sequence[float] | None
+) -> tuple[Design, float | None]:
+    """Return the design with the relative noise of each agent's budget, and the first multiplier.
+
+    Without budgets of agents the design is unchanged and the multiplier None.
+    """
+    if agent_epsilons is None:
+        return design, None
+    check_agent_epsilons(agent_epsilons, design.spec, terms)
+    if design.inside is not None:
+        raise InputError(
+            "noise inside an objective is calibrated for all agents together; leave the budgets "
+            "of agents (agent-epsilons) out, or use noise that is added to the answer"
+        )
+    common, relative = relative_noise(design, asked, terms, agent_epsilons)
+    return dataclasses.replace(design, relative=relative), common
+
+
+def replace_epsilon(terms: Terms, epsilon: float) -> Terms:
+    """Return the terms with another budget."""
+    return dataclasses.replace(terms, epsilon=epsilon)
+
+
+def check_agent_epsilons(agent_epsilons: Sequence[float], spec: Spec, terms: Terms) -> None:
+    """Raise `InputError` unless each agent can have a budget of its own on these terms."""
+    for epsilon in agent_epsilons:
+        replace_epsilon(terms, checks.positive("an agent's epsilon", epsilon))
+    why = None
+    if len(agent_epsilons) != spec.agents:
+        why = f"there are {len(agent_epsilons)} and {spec.agents} agents; give one for each"
+    elif max(agent_epsilons) != terms.epsilon:
+        why = (
+            f"the largest is {max(agent_epsilons):g} and epsilon, the budget of the whole run, "
+            f"{terms.epsilon:g}; make them equal"
+        )
+    elif not isinstance(terms.observer, privacy.Messages):
+        why = (
+            "under the observer sum every record is protected by the noise of all agents, so that "
+            "none can have less than another; use the observer messages"
+        )
+    elif spec.dealt:
+        why = (
+            "the records have no owners and are dealt to the agents by a secret draw, so a record "
+            "may be at any of them; give each agent its own file or name the agent of each row"
+        )
+    elif terms.adjacency.agents_per_person > 1:
+        why = "a person has rows at several agents, all of which cost it; let each be at one agent"
+    if why is not None:
+        raise InputError(f"a budget is given for each agent (agent-epsilons), but {why}")
+
+
+def _multiplier(design: Design, asked: HostArray, terms: Terms) -> float:
     """Return the multiplier at which all questions fit the budget, without a lattice."""
     mechanism, inside = design.mechanism, design.inside
-    asked = design.network.asked(questions)
     if asked.strides[0] == 0:  # one row, broadcast: all agents have the same questions
         asked = asked[:1]
     per_agent = [Counter(row[row >= 0].tolist()) for row in asked]
@@ -268,6 +360,7 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
     network: Network = None,
     multiplier: float | None = None,
     part: Side = "training",
+    agent_epsilons: Sequence[float] | None = None,
 ) -> Plan:
     """Return the plan of a run that spends exactly the budget of `terms`.
 
@@ -279,6 +372,9 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
     - `multiplier`: That of an earlier plan with the same questions and terms, to avoid the search
       (seconds if batches are sampled); the certificate does not rely on it.
     - `part`: The records queried: those trained on, or those held out.
+    - `agent_epsilons`: The budget of each agent, the largest equal to `terms.epsilon`; None if all
+      agents have the same. For the observer of all messages, records with owners and noise that is
+      added to answers.
 
     Raises `InputError` if a setting is out of range; an answer is unbounded at a finite epsilon; an
     oracle disagrees with the algorithm's loss, the public facts (`Oracle.check`) or the other
@@ -302,6 +398,11 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
     `credits_summation`; otherwise the plan is for the observer of all messages, which is always
     valid. A person at up to M agents takes sqrt(M) times the z of a unit at one agent, and M times
     for the observer of sums (`taciturn.calibration.spread_of`).
+
+    With `agent_epsilons` the multiplier of agent i is z r_i, r_i from epsilon_i and the number of
+    its own answers (`relative_noise`), and the certificate of the finished ledger has
+    `per_agent_epsilon[i] <= agent_epsilons[i]` for every agent. On a relay an agent with few
+    answers then has less noise than the one that answers most.
     """
     rounds = checks.at_least("rounds", rounds, 1)
     checks.instance("oracles", oracles, tuple, "give a tuple, as in (Gradient(loss, clip=0.5),)")
@@ -315,18 +416,21 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
     check_noise(law, oracles, terms.epsilon)
     bounds, inside = _bounds(oracles, spec, terms.adjacency, algorithm, law, precision)
     design = Design(spec, terms.adjacency, algorithm, oracles, bounds, law, inside, connected)
+    asked = connected.asked(questions)
+    design, common = _of_agents(design, asked, terms, agent_epsilons)
     # schedules depend on the noise on question 0, before the scales of all questions are known
-    preview = bounds[0].value[:, 0, 0] * oracles[0].noise.relative_multiplier
+    preview = bounds[0].value[:, 0, 0] * oracles[0].noise.relative_multiplier * design.relative
 
     def draft(z: float, observer: privacy.Observer) -> Draft:
-        noise = Noise(z, scales_for(preview, z, observer), oracles[0].sampling.rate)
+        deviation = deviation_of(scales_for(preview, z, observer), law)
+        noise = Noise(z, deviation, oracles[0].sampling.rate)
         return drafted(design, questions, noise, observer, precision)
+
+    known = common if multiplier is None else checks.not_negative("multiplier", multiplier)
 
     @functools.cache  # observers share the start for a person at one agent
     def start(spread: float) -> float:
-        if multiplier is not None:
-            return checks.not_negative("multiplier", multiplier)
-        return first_multiplier(design, questions, terms, spread)
+        return first_multiplier(design, asked, terms, spread) if known is None else known
 
     def first(observer: privacy.Observer) -> float:
         return start(spread_of(terms.adjacency, spec.agents, observer))
@@ -344,12 +448,9 @@ def plan(  # noqa: PLR0913 - what is run, on what terms, and how
         return privacy.compose((leg,), terms).certificate()
 
     found = within_budget(
-        lambda z: draft(z, observer),
-        certify,
-        first(observer),
-        terms.epsilon,
-        given=multiplier is not None,
-    )
+        lambda z: draft(z, observer), certify, first(observer), terms.epsilon,
+        given=multiplier is not None, agent_epsilons=agent_epsilons,
+    )  # fmt: skip
     summed = isinstance(observer, privacy.Sum) and isinstance(law, privacy.Gaussian)
     program = dataclasses.replace(found.draft.program, summed=summed)
     if algorithm.runs_here:

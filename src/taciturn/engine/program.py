@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -158,7 +158,10 @@ def server_turns(program: Program) -> Turn:
 
 @dataclass(frozen=True)
 class Design:
-    """The inputs of a draft."""
+    """The inputs of a draft.
+
+    `relative`: each agent's multiplier relative to that of the draft, `(A,)`, or one for all.
+    """
 
     spec: Spec
     adjacency: privacy.Adjacency
@@ -168,6 +171,7 @@ class Design:
     mechanism: privacy.Mechanism
     inside: privacy.Inside | None
     network: NetworkKind
+    relative: HostArray = field(default_factory=lambda: np.ones(1))
 
 
 @dataclass(frozen=True)
@@ -188,7 +192,8 @@ def drafted(
 ) -> Draft:
     """Return schedules, ledger and program at this noise."""
     oracles, bounds = design.oracles, design.bounds
-    weighted = [b.value * o.noise.relative_multiplier for b, o in zip(bounds, oracles, strict=True)]
+    relative = [o.noise.relative_multiplier * design.relative[:, None, None] for o in oracles]
+    weighted = [bound.value * part for bound, part in zip(bounds, relative, strict=True)]
     largest = noise.multiplier * max(float(np.max(values)) for values in weighted)
     if float(np.finfo(precision).max) < largest < math.inf:
         raise InputError(
@@ -203,7 +208,6 @@ def drafted(
     numbers = np.broadcast_to(different, (len(asked), *different.shape[1:]))
     scale = scales_for(_by_question(weighted, numbers), noise.multiplier, observer)
     values = math.prod(oracles[0].answer_shape(design.spec.shape))
-    relative = [np.asarray(oracle.noise.relative_multiplier) for oracle in oracles]
     multipliers = noise.multiplier * _by_question(relative, numbers)
     width = lattice_width(values, design.mechanism.norm)
     exponents = step_exponents(scale, multipliers, width)

@@ -23,6 +23,7 @@ from taciturn.report.page import (
 from taciturn.report.regression import forest, regression_page
 from taciturn.report.results import (
     CERTIFIED,
+    agent_values,
     certificate_file,
     counted,
     error_name,
@@ -55,10 +56,10 @@ from taciturn.report.training import (
 __all__ = [
     "BLUE", "CERTIFIED", "FIRST_CERTIFICATE", "GREY", "INK", "NOT_PROTECTED", "ORACLE", "ORANGE",
     "STYLE", "UNPROTECTED", "Details", "Drawing", "Items", "Note", "Page", "Section", "Table",
-    "account_section", "certificate_file", "certificate_section", "certificate_text",
-    "charged_line", "charged_values", "check_out", "counted", "counting_page", "counting_sections",
-    "drawing", "error_name", "forest", "inline_svg", "json_text", "label_axes", "numbered",
-    "plan_values", "promise", "regression_page", "results", "run_page", "save", "save_noised",
-    "save_released", "score_sections", "settings_section", "spread", "stamps", "strict",
-    "survival_figure", "write_folder",
+    "account_section", "agent_values", "certificate_file", "certificate_section",
+    "certificate_text", "charged_line", "charged_values", "check_out", "counted", "counting_page",
+    "counting_sections", "drawing", "error_name", "forest", "inline_svg", "json_text", "label_axes",
+    "numbered", "plan_values", "promise", "regression_page", "results", "run_page", "save",
+    "save_noised", "save_released", "score_sections", "settings_section", "spread", "stamps",
+    "strict", "survival_figure", "write_folder",
 ]  # fmt: skip

@@ -58,6 +58,7 @@ def results(training: Training, out: Path | None) -> dict[str, Any]:
         **counted(training.proposal),
         "rounds": training.plan.rounds,
         **{name: getattr(certificate, name) for name in CERTIFIED},
+        **agent_values(training.proposal, certificate),
         "conditions": certificate.conditions,
         "account": charged_values(training.charged),
         **network_values(training.proposal, training.plan),
@@ -78,6 +79,12 @@ def results(training: Training, out: Path | None) -> dict[str, Any]:
         "version": taciturn.__version__,
     }
     return dict(strict(values))
+
+
+def agent_values(proposal: Proposal, certificate: Certificate) -> dict[str, Any]:
+    """Return the certified epsilon of each agent, if agents have budgets of their own."""
+    each = certificate.per_agent_epsilon
+    return {} if proposal.budget.agent_epsilons is None else {"per_agent_epsilon": each}
 
 
 def counted(proposal: Proposal) -> dict[str, Any]:

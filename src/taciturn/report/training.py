@@ -29,7 +29,15 @@ from taciturn.report.page import (
     spread,
 )
 from taciturn.report.results import between_agents, error_name
-from taciturn.training import Assessment, Metrics, Proposal, Training, centre_text, network_rows
+from taciturn.training import (
+    Assessment,
+    Metrics,
+    Proposal,
+    Training,
+    agent_rows,
+    centre_text,
+    network_rows,
+)
 from taciturn.training.evaluation import PrivateScore
 from taciturn.training.evaluation import percent as percent_with_interval
 from taciturn.training.probabilities import ProbabilityScores
@@ -185,6 +193,7 @@ def settings(proposal: Proposal, plan: Plan, certificate: Certificate) -> list[t
         ("noise scale of an answer", spread(ledger.scale[ledger.asked])),
     ]
     rows = [(name, text) for name, text in stated if text is not None]
+    rows += agent_rows(proposal, plan, certificate)
     if plan.network is not None:
         rows += [
             *network_rows(proposal, plan),

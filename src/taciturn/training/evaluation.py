@@ -95,7 +95,8 @@ def evaluation_plan(
     **Guarantee.** As for `taciturn.plan`, with a separate ledger. If summation is not credited in
     the training, it is not credited in the evaluation: one observer sees both. If both have a mu
     and the two are within a thousandth, that of the evaluation is at most the least mu of an agent
-    in training: its separate lattice would otherwise make it larger in the last digits.
+    in training: its separate lattice would otherwise make it larger in the last digits. Where each
+    agent has a budget, it holds for the evaluation too, and mu is compared agent by agent.
     """
     evaluation = proposal.evaluation
     assert evaluation is not None
@@ -115,6 +116,10 @@ def evaluation_plan(
     terms = proposal.budget.terms
     if not training.program.summed:
         terms = dataclasses.replace(terms, observer=Messages())
+    budgets = proposal.budget.agent_epsilons
+    if budgets is not None:
+        budgets = tuple(budgets[agent] for agent in evaluation.agents)
+        terms = dataclasses.replace(terms, epsilon=max(budgets))
     answers = question.answer_shape(shape)[0]
     algorithm = EvaluateModel(jnp.asarray(model), answers)
     network = None
@@ -130,12 +135,17 @@ def evaluation_plan(
         precision="float64",
         network=network,
         part="held out",
+        agent_epsilons=budgets,
     )
     planned = asked()
-    mu, least = planned.certificate.mu, min(training.certificate.per_agent_mu or (0.0,))
+    trained = np.array(training.certificate.per_agent_mu or (0.0,))
+    mu, least = planned.certificate.mu, float(np.min(trained))
     if mu is None or not (math.isfinite(mu) and least > 0):
         return planned
     excess = _ROUNDED * mu / least
+    if budgets is not None:
+        its = np.array(planned.certificate.per_agent_mu)
+        excess = _ROUNDED * float(np.max(its / trained[list(evaluation.agents)]))
     if not 1 < excess <= _ALIKE:
         return planned
     return asked(multiplier=planned.multiplier * excess * _ROUNDED)

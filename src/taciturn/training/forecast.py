@@ -21,6 +21,7 @@ import numpy as np
 
 from taciturn import algorithms
 from taciturn.algorithms import METHODS, Method, batch_variance, radius_of
+from taciturn.calibration import deviation_of
 from taciturn.engine import Plan
 from taciturn.errors import InputError
 from taciturn.kernel.questions import around
@@ -192,6 +193,7 @@ def risk_warning(
 def noise_of_mean(plan: Plan, first: int = 0) -> float:
     """Return nu, the noise per coordinate of the mean of the answers in round `first`."""
     scale = plan.ledger.scale[:, first, 0][plan.ledger.asked[:, first, 0]]
+    scale = deviation_of(scale, plan.program.mechanism)
     return float(np.sqrt(np.sum(scale**2)) / len(scale))
 
 
@@ -313,6 +315,8 @@ def _of_admm(setting: _Setting) -> dict[str, Any]:
     algorithm, facts = setting.algorithm, setting.facts
     if not isinstance(algorithm, algorithms.DPADMM):
         raise InputError("the method called dp-admm is another one now; forecast it by its rate")
+    if algorithm.step_rule != "smooth":
+        return {"basis": f"no prediction for the {algorithm.step_rule} step rule"}
     size = algorithm.radius or math.sqrt(facts.agents * facts.dimension) / facts.record_norm
     rho, slope = float(algorithm.rho), facts.gradient_bound
     scale = float(np.mean(setting.plan.ledger.scale[:, setting.first, 0]))

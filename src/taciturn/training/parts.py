@@ -88,7 +88,10 @@ class MethodChoice(Part):
 
 
 class Budget(Part):
-    """The terms of a run as names and numbers: `taciturn.kernel.privacy.Terms`."""
+    """The terms of a run as names and numbers: `taciturn.kernel.privacy.Terms`.
+
+    `agent_epsilons`: the budget of each agent, the largest equal to `epsilon`; None if all have it.
+    """
 
     epsilon: Extended
     delta: float
@@ -98,11 +101,14 @@ class Budget(Part):
     colluders: int
     rows_per_person: Annotated[int, Field(ge=1, lt=2**31)] | None = None
     agents_per_person: Annotated[int, Field(ge=1, lt=2**31)] = 1
+    agent_epsilons: tuple[float, ...] | None = None
 
     @model_serializer(mode="wrap")
     def _as_written(self, written: Callable[[Any], Any]) -> dict[str, Any]:
-        """Return the values; those of persons for that unit only, as before there was one."""
+        """Return the values; those of persons and of agents only where there are any."""
         values: dict[str, Any] = written(self)
+        if self.agent_epsilons is None:
+            del values["agent_epsilons"]
         if self.unit == "person":
             return values
         return {name: value for name, value in values.items() if not name.endswith("_per_person")}

@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
+import numpy as np
 from pydantic import model_validator
 
 from taciturn import algorithms, checks, problems
 from taciturn.algorithms import METHODS, Method, Setting
 from taciturn.documents import Document, Extended
 from taciturn.engine import traffic_of
-from taciturn.engine.planning import Plan, check_size, plan, trust_conditions
+from taciturn.engine.planning import (
+    Plan,
+    check_agent_epsilons,
+    check_size,
+    plan,
+    trust_conditions,
+)
 from taciturn.errors import InputError
 from taciturn.features import CONSTANT, Cells, Formula
+from taciturn.kernel.privacy import Certificate
 from taciturn.kernel.questions import BINS, ClippedErrors, Tally, around
 from taciturn.kernel.records import Spec, check_at_one_agent
 from taciturn.problems import ClippedLoss, Named, facts_from, in_target_units, weighted
@@ -30,6 +38,7 @@ from taciturn.training.facts import (
 )
 from taciturn.training.parts import Budget, Connection, Count, MethodChoice, Structure, check_seed
 
+MOST_LISTED = 32  # agents whose budgets are printed
 MOST_CELLS = 100_000  # of a private evaluation
 # weight s of the offsets in an evaluation: they enlarge the noise of the counts by 2.3 % under
 # replace_one and 3.8 % under zero_out; at half of it their own noise would be twice as large
@@ -88,7 +97,7 @@ class Proposal(Document):
         checks.positive("clip", self.clip, allow_infinity=True)
         check_seed("split-seed", self.split_seed)
         check_size(self.rounds, len(self.counts))
-        self.facts  # noqa: B018 - checked
+        self._check_noise()
         rows = self.budget.terms.adjacency.rows_per_person or 1
         if any(count % rows for count in self.counts):
             raise InputError(
@@ -118,6 +127,17 @@ class Proposal(Document):
         if ":" not in self.method.name:  # custom methods are not in the table
             self.composition().algorithm.questions(self.rounds)
         return self
+
+    def _check_noise(self) -> None:
+        """Raise `InputError` unless the budgets of agents, and the law of the noise, suit."""
+        each, facts = self.budget.agent_epsilons, self.facts
+        if each is not None:
+            check_agent_epsilons(each, facts, self.budget.terms)
+        if self.centre and self.setting.mechanism is not None:
+            raise InputError(
+                "the noise of a private centre is derived for the Gaussian law; leave the centre "
+                "out (--no-centre), or the law laplace"
+            )
 
     @property
     def asks(self) -> bool:
@@ -165,7 +185,8 @@ class Proposal(Document):
         """Raise `InputError` unless the method has the options and suits structure and network."""
         name, options = self.method.name, self.method.options
         algorithms.check_options(name, method, options)
-        missing = [one.title for one in method.options if one.name not in options]
+        needed = (one for one in method.options if one.default is not None)
+        missing = [one.title for one in needed if one.name not in options]
         if missing:
             raise InputError(f"{name} has the option {missing[0]}, and no value is given for it")
         check_size(self.rounds * int(options.get("local_updates", 1)), len(self.counts))
@@ -321,6 +342,8 @@ class Proposal(Document):
             rounds=self.rounds,
             precision=self.precision,
             network=network,
+            mechanism=self.setting.mechanism,
+            agent_epsilons=self.budget.agent_epsilons,
         )
         name = self.method.name  # its module was imported here, whatever classes it gave
         if ":" not in name or methods[name].elsewhere is not None:
@@ -350,6 +373,35 @@ class Proposal(Document):
     def conditional(self) -> bool:
         """Whether bounds were read off the records: every certificate rests on that."""
         return self.data.table is not None and self.data.table.source == "data"
+
+
+def leakage_frequency(proposal: Proposal, plan: Plan) -> int | None:
+    """Return the privacy leakage frequency of a relay; None for other networks.
+
+    The largest number of answers that an agent gives (PLF, Wang et al. 2024, Theorem 1), counted in
+    the ledger that the certificate follows from.
+    """
+    if proposal.network is None or proposal.network.kind != "relay":
+        return None
+    return int(np.max(np.sum(plan.ledger.asked, axis=(1, 2))))
+
+
+def epsilons_text(each: Sequence[float]) -> str:
+    """Return finite epsilons as text, in four decimals and never below the values themselves."""
+    texts = [f"{math.ceil(one * 1e4) / 1e4:.4f}" for one in each[:MOST_LISTED]]
+    more = f" and {len(each) - MOST_LISTED:,} more" if len(each) > MOST_LISTED else ""
+    return ", ".join(texts) + more
+
+
+def agent_rows(proposal: Proposal, plan: Plan, certificate: Certificate) -> list[tuple[str, str]]:
+    """Return (name, value) of the epsilon of each agent with a budget, and of a relay's PLF."""
+    rows = []
+    if proposal.budget.agent_epsilons is not None:
+        rows.append(("epsilon of each agent", epsilons_text(certificate.per_agent_epsilon)))
+    leakage = leakage_frequency(proposal, plan)
+    if leakage is not None:
+        rows.append(("privacy leakage frequency", f"{leakage:,} answers of the busiest agent"))
+    return rows
 
 
 def network_rows(proposal: Proposal, plan: Plan) -> list[tuple[str, str]]:
@@ -391,6 +443,9 @@ def network_values(proposal: Proposal, plan: Plan) -> dict[str, Any]:
     messages, numbers = traffic_of(plan.program)
     values: dict[str, Any] = {"name": network.name, "kind": network.kind}
     values |= {"messages_sent": messages, "numbers_sent": numbers}
+    leakage = leakage_frequency(proposal, plan)
+    if leakage is not None:
+        values["privacy_leakage_frequency"] = leakage
     if network.kind == "tree":
         tree: Any = plan.network
         values |= {"root": tree.root, "depth": tree.depth}

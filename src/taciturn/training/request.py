@@ -191,6 +191,10 @@ class Request:
       (`taciturn.algorithms.Centred`), around which the model is then linear; None: if its noise is
       small.
     - `features`: The name of a public feature map, applied to every row; None for the default.
+    - `agent_epsilons`: The total epsilon of each agent, in the order of the agents; the largest
+      must be `epsilon`. None: every agent has `epsilon`.
+    - `epochs`: In place of `rounds`, for methods on batches: an epoch of `vradmm` is a snapshot and
+      its batches, and one of other methods 1 / sampling rate rounds.
     - `evaluate`: The share of each agent's records, or persons, held out to evaluate the released
       model; None for no evaluation.
     - `methods`: The table of methods, which includes `algorithm`; `options` are values of its
@@ -202,6 +206,14 @@ class Request:
         "Total delta; choose at most 1/(10 x records). Not needed with --epsilon inf.", float
     )
     rounds: int | None = option("Number of rounds.", int, default=None, shown=rounds_text())
+    epochs: int | None = option(
+        "Number of epochs, in place of --rounds, of methods on batches.",
+        int, group=METHOD, default=None,
+    )  # fmt: skip
+    agent_epsilons: Sequence[float] | None = option(
+        "Budget of each agent, as 0.5,1,2; the largest is epsilon. Needs records with owners.",
+        str, group=PRIVACY, default=None, shown="epsilon for every agent",
+    )  # fmt: skip
     observer: str | Observer = option(
         "messages: the adversary observes every message; sum: only the sum over all agents, by "
         "secure aggregation in a study and by assumption elsewhere.",
@@ -271,8 +283,14 @@ class Request:
     methods: Mapping[str, Method] = field(default_factory=lambda: METHODS)
 
     def __post_init__(self) -> None:
+        name, given = algorithms.published_method(
+            self.algorithm, self.options, self.epsilon, self.methods
+        )
+        object.__setattr__(self, "algorithm", name)
+        object.__setattr__(self, "options", given)
         method = self.method
         algorithms.check_options(self.algorithm, method, self.options)
+        self._check_epochs(method)
         if self.rounds is not None:
             checks.at_least("rounds", self.rounds, 1)
         if self.clip is not None:
@@ -292,6 +310,20 @@ class Request:
         self.network.check(self.algorithm, method)
         check_seed("split-seed", self.split_seed)
         self.budget.terms  # noqa: B018 - checked
+
+    def _check_epochs(self, method: Method) -> None:
+        """Raise `InputError` unless the method has epochs, if their number is given."""
+        if self.epochs is None:
+            return
+        checks.at_least("epochs", self.epochs, 1)
+        if self.rounds is not None:
+            raise InputError("epochs and rounds are given, each of which fixes the other; give one")
+        if not method.sampled:
+            suited = ", ".join(name for name, one in METHODS.items() if one.sampled)
+            raise InputError(
+                f"{self.algorithm} asks all records in every round and has no epochs; give rounds, "
+                f"or use {suited}"
+            )
 
     @property
     def method(self) -> Method:
@@ -313,6 +345,7 @@ class Request:
             colluders=observer.colluders if isinstance(observer, Sum) else 0,
             rows_per_person=self.rows_per_person,
             agents_per_person=self.agents_per_person,
+            agent_epsilons=None if self.agent_epsilons is None else tuple(self.agent_epsilons),
         )
 
     def facts_with_features(self, data: DataFacts) -> DataFacts:
@@ -472,7 +505,7 @@ def propose(
     )
     rounds, given = request.rounds, request.options
     if rounds is None:
-        rounds = algorithms.rounds_by_default(method, draft.setting, given)
+        rounds = algorithms.rounds_by_default(method, draft.setting, given, request.epochs)
     check_size(rounds, agents)
     options = algorithms.settled(method, replace(draft.setting, rounds=rounds), given)
     stated = {

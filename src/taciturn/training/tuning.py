@@ -92,6 +92,7 @@ class TuneProposal(Document):
         if self.budget.unit not in {"record", "person"}:
             raise InputError("a choice protects records or persons; change the unit")
         check_at_one_agent(self.budget.agents_per_person)
+        _check_one_budget(self.budget)
         for candidate in self.candidates:
             self._check(candidate.proposal)
         if self.evaluation.asked:
@@ -135,6 +136,15 @@ class TuneProposal(Document):
         return tuple(count // rows for count in self.evaluation.counts)
 
 
+def _check_one_budget(budget: Budget) -> None:
+    """Raise `InputError` for a budget of each agent."""
+    if budget.agent_epsilons is not None:
+        raise InputError(
+            "the choices of all agents have one rate, that of the least budget, so a larger one of "
+            "an agent (agent-epsilons) could not be spent; give one epsilon for all"
+        )
+
+
 def propose_choice(
     facts: DataFacts,
     counts: Sequence[int],
@@ -154,6 +164,8 @@ def propose_choice(
     if len(requests) < FEWEST:
         raise InputError(f"there are {len(requests)} candidates; give at least {FEWEST}")
     _, first, _ = requests[0]
+    for _, request, _ in requests:
+        _check_one_budget(request.budget)
     mu = mu_of(checks.positive("epsilon", first.epsilon), first.delta)
     each = privacy.epsilon_of(first.delta, mu / math.sqrt(len(requests)) * (1 - _MARGIN))
     held = held_out_counts(counts, share, rows_per_person=first.rows_per_person)
