@@ -14,9 +14,11 @@ from taciturn.kernel.privacy import Sum
 from taciturn_federation.envelope import BreachError, Kind
 from taciturn_federation.masks import open_total
 
+SCHEDULES = 12  # of the two hundred that were run once
 
-def lossy(folder, *, agents=4, quorum=3, **asked):
-    return make_study(folder, agents=agents, quorum=quorum, patience=5.0, **asked)
+
+def lossy(folder, *, agents=4, quorum=3, patience=5.0, **asked):
+    return make_study(folder, agents=agents, quorum=quorum, patience=patience, **asked)
 
 
 def published(hub):
@@ -175,7 +177,7 @@ def come_back(hub, away):
 def schedule(study, folder, seed):
     """A run in which up to three sites are away at any moment, for a random time or for ever."""
     draw, away = random.Random(seed), {}
-    hub = meet(study, folder, seed=seed)
+    hub = meet(study, folder, seed=seed, spoil=lambda *given: [(draw.uniform(0, 0.8), given[-1])])
     for _ in range(draw.randrange(5, 60)):
         come_back(hub, away)
         if hub.outcome("coordinator") is not None:
@@ -193,13 +195,14 @@ def schedule(study, folder, seed):
 
 
 @pytest.mark.slow
-def test_ten_sites_of_which_three_may_be_away_end_with_a_true_model_or_none(tmp_path):
-    """200 random schedules; all that was sent opens no sum but one of each round's members."""
-    study = lossy(tmp_path, agents=10, quorum=7, observer=Sum(4), rows=8)
+def test_ten_sites_of_which_three_may_be_away_end_with_a_true_model_or_none(tmp_path, monkeypatch):
+    """Random schedules; all that was sent opens no sum but one of each round's members."""
+    study = lossy(tmp_path, agents=10, quorum=7, observer=Sum(4), rows=8, patience=12.0)
     endings = defaultdict(int)
-    for seed in range(200):
+    for seed in range(SCHEDULES):
         folder = tmp_path / str(seed)
         folder.mkdir()
+        monkeypatch.setenv("TACITURN_STATE_DIR", str(folder / "state"))  # as on another machine
         hub = schedule(study, folder, seed)
         outcome = hub.outcome("coordinator")
         endings[outcome.ending] += 1
@@ -221,4 +224,4 @@ def test_ten_sites_of_which_three_may_be_away_end_with_a_true_model_or_none(tmp_
                 if party.outcome is not None and party.outcome.ending == "finished":
                     np.testing.assert_array_equal(party.outcome.model, outcome.model, str(name))
         hub.close()
-    assert endings["finished"] > 100, dict(endings)
+    assert endings["finished"] > SCHEDULES // 2, dict(endings)
