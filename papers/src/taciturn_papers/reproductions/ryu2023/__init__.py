@@ -284,8 +284,8 @@ _GRID = (
     "epsilon most of the objective is that of a run that has not finished: the four arms differ "
     "little there, and their order tells little.",
     "(D.2f) to (D.2i) as printed add w_ji^RI and w_ij^RI; the flows of a line have their "
-    "difference (taciturn claims ryu2023/flows), which is what is run here. The text under (6.1) has a'z = d "
-    "where the objective has a'z + d; it is a'z + d = 0 here.",
+    "difference (taciturn claims ryu2023/flows), which is what is run here. The text under (6.1) "
+    "has a'z = d where the objective has a'z + d; it is a'z + d = 0 here.",
     "Repeated answers that are averaged lead the attacker's last reading to the average of all, so "
     "the mean of its readings is no better there; where zones use the last look alone, it is.",
 )

@@ -151,10 +151,9 @@ def _measured(
                 if metric in values:
                     values[metric][~free] = rows
             done.setdefault(law, (new, unconstrained))
-        averaged = values.pop(AVERAGED)
-        found |= {f"{arm}/{metric}": rows for metric, rows in values.items()}
+        found |= {f"{arm}/{metric}": values[metric] for metric in METRICS}
         if arm == OBJ:
-            found[f"{AVERAGED}/{LOSS}"] = averaged
+            found[f"{AVERAGED}/{LOSS}"] = values[AVERAGED]
     return found
 
 
