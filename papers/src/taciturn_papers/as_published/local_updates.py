@@ -16,6 +16,7 @@ from scipy.special import expit
 from taciturn.typing import HostArray
 from taciturn_papers.as_published.local_schedules import Form
 
+_SMALL = 10_000  # numbers of a point below which threads cost more than they save
 Local = Callable[[int, HostArray], HostArray]
 Within = Callable[[int, HostArray, HostArray], HostArray]
 
@@ -91,7 +92,8 @@ def rounds(run: LocalUpdates) -> Iterator[Round]:
             consensus = np.mean(sent - duals / rho, axis=0)
             state = (last, sent, asked, duals, free)
             turn = partial(_turn, run, (rho, inverse), consensus, state)
-            list(pool.map(turn, range(run.agents)))
+            work = pool.map if run.start.size > _SMALL else map
+            list(work(turn, range(run.agents)))
             yield Round(consensus, sent, asked, duals, np.asarray(free.all(axis=0)))
 
 
