@@ -91,7 +91,7 @@ def rounds(run: LocalUpdates) -> Iterator[Round]:
         for rho, inverse in zip(run.rho, run.inverse_step, strict=True):
             consensus = np.mean(sent - duals / rho, axis=0)
             state = (last, sent, asked, duals, free)
-            turn = partial(_turn, run, (rho, inverse), consensus, state)
+            turn = partial(_turn, run, (np.asarray(rho), np.asarray(inverse)), consensus, state)
             work = pool.map if run.start.size > _SMALL else map
             list(work(turn, range(run.agents)))
             yield Round(consensus, sent, asked, duals, np.asarray(free.all(axis=0)))
@@ -104,7 +104,7 @@ def _turn(
     """Make the E updates of one agent, lines 15 to 23."""
     last, sent, asked, duals, free = state
     rho, inverse = weights
-    z, c = last[agent], rho + inverse
+    z, c = last[agent], np.asarray(rho + inverse)
     pull = rho * consensus + duals[agent]
     solutions, points = np.zeros_like(z), np.zeros_like(z)
     for _ in range(run.updates):

@@ -47,8 +47,8 @@ class Records:
     """
 
     title: str
-    rows: tuple[Float[HostArray, "I J"], ...]
-    labels: tuple[Int[HostArray, " I"], ...]
+    rows: tuple[Float[HostArray, "_ J"], ...]
+    labels: tuple[Int[HostArray, " _"], ...]
     test_rows: Float[HostArray, "M J"]
     test_labels: Int[HostArray, " M"]
     classes: int

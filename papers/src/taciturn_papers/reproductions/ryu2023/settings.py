@@ -14,10 +14,10 @@ from taciturn_papers.reproductions.figure import Measured
 Section = Literal["fl", "grid"]
 PARTS: tuple[Section, ...] = ("fl", "grid")
 PER_UPDATE = (0.05, 0.1, 0.5, 1.0)
-Arm = Literal["ObjG", "ObjL", "OutG", "OutL", "OutG, projected"]
+Arm = Literal["ObjG", "ObjL", "OutG", "OutL", "OutG projected"]
 OBJ: Final = "ObjG"
 OUT: Final = "OutG"
-PROJECTED: Final = "OutG, projected"
+PROJECTED: Final = "OutG projected"
 
 
 def multiplier(arm: str, per_update: float, delta: float) -> float:
@@ -88,7 +88,7 @@ class Learning:
     delta
         Of one update and of the total.
     arms
-        "OutG, projected" is ours, and is run at the first E only.
+        "OutG projected" is ours, and is run at the first E only.
     """
 
     data: str
