@@ -253,7 +253,7 @@ def _of_learning(one: Learned) -> tuple[str, ...]:
             "the same run: the step shortens the noise of Obj by as much as the sensitivity of "
             f"Out. That is so at {same} of {len(trials)} settings, where their order says nothing; "
             f"at the end at most {100 * most:.2g} % of the weights of a common model lay at the "
-            "box. A second reading has a box that binds."
+            "box. A second reading has a smaller box, which binds earlier."
         )
     return tuple(texts)
 

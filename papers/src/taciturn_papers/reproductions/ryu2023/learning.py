@@ -63,7 +63,8 @@ class Learned(Sampled):
     @property
     def name(self) -> str:
         """MNIST or FEMNIST, or the name of a file."""
-        return _PAPERS.get(self.run.data, Path(self.run.data.rpartition(":")[0]).name)
+        data = self.run.data
+        return _PAPERS.get(data, Path(data.rpartition(":")[0] or data).name)
 
     @property
     def rivals(self) -> list[tuple[str, str]]:

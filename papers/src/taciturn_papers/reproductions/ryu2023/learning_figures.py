@@ -18,6 +18,7 @@ from taciturn_papers.reproductions.figure import (
     Panel,
     commonest_label,
     level,
+    listed,
     ticks,
 )
 from taciturn_papers.reproductions.ordering import Ordering, Pair
@@ -314,9 +315,9 @@ def _ours(one: Learned) -> list[Ordering]:
 def _against(
     one: Learned, rivals: Sequence[tuple[str, str]], theirs: str
 ) -> tuple[Pair, ...]:  # fmt: skip
-    """Return the comparisons within the paper's sets, and within a box that binds."""
+    """Return the comparisons within the sets of the run, and within a box that binds."""
     run, found = one.run, []
-    boxes = {"the paper's box": None, f"a box that binds, {run.binding_box}": run.binding_box}
+    boxes = {f"u = {listed(run.box)}": None, f"u = {run.binding_box}": run.binding_box}
     for reading, box in list(boxes.items())[: 1 + bool(run.binding_box)]:
         for mine, rival in rivals:
             few = box is not None or rival == PROJECTED
