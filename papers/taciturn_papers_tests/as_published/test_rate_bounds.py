@@ -16,7 +16,7 @@ from taciturn_papers.reproductions.portions import Portions
 from taciturn_papers.reproductions.ryu2023 import theorems
 from taciturn_papers.reproductions.ryu2023.settings import Scale
 
-SMALL = Scale("quick", (), (), 100, 40)
+SMALL = Scale("quick", (), (), 60, 30)
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -135,6 +135,7 @@ def noise_scale(run: Learning, one: Records, trial: Trial) -> float:
     return multiplier(trial.arm, trial.per_update, run.delta) * sensitivity
 
 
+@cache
 def budget_of(run: Learning, trial: Trial) -> Budget:
     """Return what all T E updates of a trial spend at delta: exact for normal noise."""
     if math.isinf(trial.per_update):
