@@ -205,7 +205,7 @@ def notes(
 ) -> tuple[str, ...]:
     """Return the sentences that a fair reader needs; numbers in them are measured."""
     return (
-        *(extent(one.run, one.one) for one in learned),
+        *([" ".join(extent(one.run, one.one) for one in learned)] if learned else []),
         *_of_scale(scale),
         *(text for one in learned for text in _of_learning(one)),
         *(_LEARNING if learned else ()),
