@@ -40,7 +40,6 @@ COMMANDS = {
 # figures that show the published method alone, whose curves do not say so
 _LEARNING = [f"{n}, {what}" for n in "56" for what in ("noise", "objective", "test error")]
 AS_PUBLISHED = {("ryu2023", f"Figure {name}") for name in ("3", "4", "7", *_LEARNING)}
-AS_PUBLISHED |= {("ryu2023", "Our figure, Theorems 5.3 to 5.5")}
 SHORT = {"comes out": "yes", "does not come out": "no", "undecided": "undecided"}
 SIDES = {"published": "As published", "sound": "In sound form"}
 COLOURS = (
