@@ -12,12 +12,15 @@ from scipy import stats
 from taciturn.kernel.questions import Gradient, Point
 from taciturn.kernel.records import pack
 from taciturn.problems import Box, Squared
+from taciturn_papers.as_published import penalised_box
 from taciturn_papers.claims import REGISTER, Verdict, claims_named
 from taciturn_papers.claims import huang2019_thm2 as thm2
 from taciturn_papers.claims import liu2022_thm1 as liu1
 from taciturn_papers.claims import liu2022_thm2 as liu2
+from taciturn_papers.claims import ryu2023_flows as flows
 from taciturn_papers.claims import ryu2023_obj_vs_out as obj
 from taciturn_papers.claims import ryu2023_thm4_6 as thm46
+from taciturn_papers.claims import ryu2023_thm5 as thm5
 from taciturn_power import bundled_case, chosen_zones, network
 
 
@@ -72,6 +75,34 @@ def test_theorem_4_6_fails_above_0_119_at_5000_updates(decided):
         assert (exact(5_000, factor * limit, 1e-6) <= claimed) == holds
     assert thm46.claimed_epsilon(5_000, 1.0, 1e-6) == pytest.approx(70.1, abs=0.05)
     assert exact(5_000, 1.0, 1e-6) == pytest.approx(151.6, abs=0.05)
+
+
+def test_u_2_of_one_agent_is_too_small_for_theorem_5_4_and_of_all_is_enough():
+    """After one round by hand: the gap is 2 P s; the bound P s^2 + 2 + (4 + 1 + 4) / 2."""
+    left, printed, stacked = thm5.sides(100, smooth=False)[0]
+    assert left == pytest.approx(2 * 100 / 40)
+    assert printed == pytest.approx(100 / 1600 + 2 + 4.5)
+    assert stacked == pytest.approx(100 / 1600 + 200 + (400 + 1 + 40) / 2)
+    left, printed, stacked = thm5.sides(400, smooth=False)[0]
+    assert printed < left < stacked
+
+
+@pytest.mark.parametrize("sharpness", [1.0, 30.0, 1e4])
+def test_a_penalised_step_is_where_the_derivative_of_4_3_vanishes(sharpness):
+    v, c, u = np.linspace(-2, 2, 9), 3.0, 0.5
+    z = penalised_box(u, sharpness)(0, v, np.asarray(c))
+
+    def push(x):
+        return sharpness / (1 + np.exp(np.clip(-sharpness * x, -700, 700)))
+
+    slope = c * (z - v) + push(z - u) - push(-u - z)
+    np.testing.assert_allclose(slope, 0, atol=1e-7 * sharpness)
+
+
+def test_flows_need_the_difference_and_not_the_sum():
+    printed, right = flows.errors("case14")
+    assert right < 1e-12
+    assert printed > 1
 
 
 def test_one_pair_with_a_linear_loss_attains_the_bound_of_theorem_4_6_at_every_update():

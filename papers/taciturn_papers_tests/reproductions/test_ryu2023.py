@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 import math
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.optimize import brentq
@@ -16,32 +15,40 @@ from scipy.stats import norm
 from taciturn.cli import main
 from taciturn.errors import DataError
 from taciturn.kernel.privacy import epsilon_of
-from taciturn.problems import Box, MultinomialLogistic, NoRegulariser, Problem, public_facts
 from taciturn_papers.claims.huang2019_thm2 import exact_epsilon
 from taciturn_papers.reproductions import ryu2023
-from taciturn_papers.reproductions.arms import repeated
 from taciturn_papers.reproductions.portions import Portions, Work
 from taciturn_papers.reproductions.ryu2023 import (
+    federated,
     learning,
     learning_figures,
     power_figures,
     power_flow,
+    theorems,
 )
-from taciturn_papers.reproductions.ryu2023.federated import Records, noise_magnitude, scores
-from taciturn_papers.reproductions.ryu2023.learning import ERROR, LOSS, OBJ, OUT, Learned
+from taciturn_papers.reproductions.ryu2023.federated import Records
+from taciturn_papers.reproductions.ryu2023.learning import ERROR, LOSS, Learned
 from taciturn_papers.reproductions.ryu2023.power_flow import Answered, Published
-from taciturn_papers.reproductions.ryu2023.settings import GridRuns, Learning, Scale, Trial
-from taciturn_papers_tests.made_up import make_shards
+from taciturn_papers.reproductions.ryu2023.settings import (
+    OBJ,
+    OUT,
+    PROJECTED,
+    GridRuns,
+    Learning,
+    Scale,
+    Trial,
+)
 
-TINY = Learning("mnist", None, None, 4, (1, 2), (0.1, 1.0), 2, 3)
+TINY = Learning("mnist", None, 3, 4, (1, 2), (0.1, 1.0), 2, 3, (0.1,), 0.01, (2.0, 5.0, 1e4))
 GRID = GridRuns("case14", 3, (1, 2), (0.1, 1.0), 2, (1.0, 10.0), 2, 2, 2)
 
 
 def tiny_records():
-    shards = make_shards(agents=3, records=5, features=4, precision="float32", classes=3)
-    test = make_shards(agents=1, records=20, features=4, seed=1, precision="float32", classes=3)
-    problem = Problem(MultinomialLogistic(3), NoRegulariser(), Box(-0.1, 0.1))
-    return Records("mnist", "digits made up", problem, shards, test.shard(0), 0.0)
+    draw = np.random.default_rng(0)
+    x, y = draw.standard_normal((35, 4)).astype(np.float32), draw.integers(0, 3, 35)
+    x /= np.linalg.norm(x, axis=1, keepdims=True)
+    rows, labels = (tuple(np.split(each[:15], 3)) for each in (x, y))
+    return Records("digits made up", rows, labels, x[15:], y[15:], 3, 0.0)
 
 
 @pytest.fixture(scope="module")
@@ -49,55 +56,52 @@ def measured():
     """One group of cases, really run, and the models that the metrics were taken from."""
     one, seen = tiny_records(), []
 
-    def watched(*given, **named):
-        seen.append(repeated(*given, **named))
-        return seen[-1]
+    def watched(*given):
+        for done in federated.simulated(*given):
+            seen.append(done.solutions.mean(axis=0))
+            yield done
 
-    group = tuple(Trial(OUT, 2, each) for each in TINY.per_update)
+    trials = tuple(Trial(OUT, 2, each) for each in TINY.per_update)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(learning, "repeated", watched)
-        patch.setattr(learning, "trials", lambda run: [group])
+        patch.setattr(learning, "simulated", watched)
+        patch.setattr(learning, "cases", lambda run: [((OUT,), trials)])
         found = Portions().done(learning.learned(TINY, one))
-    return found, np.asarray(seen[0][1].models, np.float64)
+    return found, np.asarray(seen, np.float64).reshape(4, 4, 2, 2, 3)
 
 
 def test_metrics_are_those_of_the_models_after_the_rounds_that_are_named(measured):
-    found, models = measured
-    one = found.one
-    x, y = np.asarray(one.shards.stacked.features).reshape(15, 4), one.shards.stacked.targets
-    assert models.shape == (2, 2, 4, 4, 3)  # budgets, seeds, rounds, weights
+    found, models = measured  # rounds, features, budgets, seeds, classes
+    x, y = np.concatenate(found.one.rows), np.concatenate(found.one.labels)
     for look, round_number in enumerate(found.rounds):
-        w = models[1, 1, round_number - 1]
+        w = models[round_number - 1, :, 1, 1]
         margins = x @ w
-        loss = np.mean(
-            np.log(np.exp(margins).sum(1)) - margins[np.arange(15), np.asarray(y).ravel()]
-        )
+        loss = np.mean(np.log(np.exp(margins).sum(1)) - margins[np.arange(15), y])
         trial = Trial(OUT, 2, 1.0)
         assert found.samples[trial, LOSS][1, look] == pytest.approx(loss, rel=1e-5)
-        wrong = np.argmax(np.asarray(one.test.features) @ w, 1) != np.asarray(one.test.targets)
+        wrong = np.argmax(found.one.test_rows @ w, 1) != found.one.test_labels
         assert found.samples[trial, ERROR][1, look] == pytest.approx(100 * wrong.mean())
         near = np.mean(np.abs(w) >= 0.099)
         assert found.samples[trial, learning.AT_BOX][1, look] == pytest.approx(near)
 
 
-def test_forgotten_settings_leave_every_number_of_the_program_and_the_plan(measured):
-    found, _ = measured
-    trial = Trial(OUT, 2, 0.1)
-    facts = public_facts(found.one.problem, found.one.shards, clip=math.inf)
-    own = learning.run_of(TINY, trial).plan(found.one.problem, facts)
-    plain = learning.planned(TINY, found.one, trial)
-    pairs = zip(jax.tree.leaves(own.program), jax.tree.leaves(plain.program), strict=True)
-    assert all(np.array_equal(a, b) for a, b in pairs)
-    plain.ledger.same_as(own.ledger)
-    np.testing.assert_allclose(found.noise[trial], noise_magnitude(own, "output"))
-    assert found.budget(trial).total == pytest.approx(exact_epsilon(8, 0.1, 1e-6), rel=1e-9)
+@pytest.mark.parametrize(("box", "same"), [(1e3, True), (1.0, False)])
+def test_an_arm_is_taken_for_another_only_where_no_constraint_acted(box, same):
+    """What is not run again has the numbers of the run that was left out."""
+    run, one, looks = dataclasses.replace(TINY, box=(box,)), tiny_records(), np.array([1, 4])
+    trials = tuple(Trial(OBJ, 2, each) for each in run.per_update)
+    found = learning._measured(run, one, looks, (OBJ, OUT, PROJECTED), trials)
+    for arm in (OUT, PROJECTED):
+        real, _ = learning._runs(run, one, looks, [t._replace(arm=arm) for t in trials])
+        np.testing.assert_allclose(found[f"{arm}/{LOSS}"], real[LOSS], rtol=1e-6)
+        assert np.array_equal(found[f"{arm}/{LOSS}"], found[f"{OBJ}/{LOSS}"]) == same
 
 
 def test_the_optimal_duals_are_no_longer_than_gamma_allows(measured):
     """The duals named in `rate_facts`, from gradients computed by hand at some point of the box."""
-    facts, data = measured[0].facts[Trial(OUT, 2, 1.0)], measured[0].one.shards.stacked
+    run = dataclasses.replace(TINY, record_norm=1.0)
+    facts = learning.rate_facts(run, measured[0].one, Trial(OUT, 2, 1.0))
     w = np.random.default_rng(0).uniform(-0.1, 0.1, (4, 3))
-    x, y = np.asarray(data.features, np.float64), np.asarray(data.targets)
+    x, y = np.stack(measured[0].one.rows), np.stack(measured[0].one.labels)
     share = np.exp(x @ w)
     share /= share.sum(axis=2, keepdims=True)
     gradients = np.einsum("pmd,pmk->pdk", x, share - np.eye(3)[y]) / 15
@@ -106,18 +110,9 @@ def test_the_optimal_duals_are_no_longer_than_gamma_allows(measured):
     assert np.linalg.norm(gradients, axis=(1, 2)).max() <= facts.slope
 
 
-def test_scores_do_not_count_padding():
-    one = tiny_records()
-    short = dataclasses.replace(one.shards.stacked, mask=one.shards.stacked.mask.at[0, 2:].set(0))
-    padded = dataclasses.replace(one, shards=dataclasses.replace(one.shards, stacked=short))
-    loss, error = scores(padded, jnp.zeros((1, 4, 3), jnp.float32))
-    assert loss[0] == pytest.approx(math.log(3), rel=1e-6)
-    assert 0 <= error[0] <= 100
-
-
 @pytest.fixture(scope="module")
 def net():
-    return power_flow.linearised("case14")
+    return power_flow.linearised(GRID)
 
 
 def test_the_variances_are_those_of_table_1(net):
@@ -128,7 +123,7 @@ def test_the_variances_are_those_of_table_1(net):
             "OutG": log * (0.01 / each) ** 2, "OutL": 2 * (0.01 / each) ** 2,
         }  # fmt: skip
         for arm, value in want.items():
-            found = power_flow.variance(arm, power_flow.published_scale(arm, each))
+            found = power_flow.variance(arm, power_flow.published_scale(GRID, arm, each))
             assert found == pytest.approx(value, rel=1e-12)
     one = Published(GRID, net, {})
     ratio = power_flow.variance("ObjG", power_figures.needed_scale(one, "ObjG", 1.0)) / want["ObjG"]
@@ -165,16 +160,18 @@ def test_the_total_of_a_published_run_solves_the_gaussian_curve(net):
         beyond = norm.cdf(mu / 2 - total / mu) - math.exp(total) * norm.cdf(-mu / 2 - total / mu)
         return beyond - 1e-2
 
-    assert net.total(trial, 7) == pytest.approx(brentq(excess, 1e-3, 50), rel=1e-6)
-    laplace = net.total(Trial("ObjL", 2, 0.5), 7)
+    net = dataclasses.replace(net, run=dataclasses.replace(GRID, rounds=7))
+    assert net.total(trial) == pytest.approx(brentq(excess, 1e-3, 50), rel=1e-6)
+    laplace = net.total(Trial("ObjL", 2, 0.5))
     assert 0 < laplace <= 2 * 7 * 5 * 0.5  # never above the plain sum of |a|_1 epsilon
 
 
 def test_published_noise_has_the_size_that_it_should_and_none_without(net):
-    found = power_flow.published_run(net, Trial("OutL", 3, 0.5), 4, seed=0)
+    net = dataclasses.replace(net, run=dataclasses.replace(GRID, rounds=20))
+    found = power_flow.published_run(net, Trial("OutL", 3, 0.5), seed=0)
     width = sum(a.shape[1] for a in net.rows)
     assert found[:, 0].mean() == pytest.approx(3 * width * 0.01 / 0.5, rel=0.06)
-    quiet = power_flow.published_run(net, Trial("ObjG", 5, math.inf), 20, seed=0)
+    quiet = power_flow.published_run(net, Trial("ObjG", 5, math.inf), seed=0)
     assert np.all(quiet[:, 0] == 0)
     assert quiet[-1, 1] < 0.2
     assert quiet[-1, 2] < 5e-3
@@ -182,7 +179,7 @@ def test_published_noise_has_the_size_that_it_should_and_none_without(net):
 
 def test_the_patient_attacker_reads_better_where_looks_are_not_averaged():
     small = dataclasses.replace(GRID, question_rounds=6, readings=6)
-    made = power_flow.with_hessians("case14")
+    made = power_flow.with_hessians(GRID)
     found = [
         power_flow.question_run(made, small, power_flow.LAST_RESIDUAL, 3.0, seed=seed)
         for seed in (0, 1)
@@ -198,36 +195,25 @@ def test_the_patient_attacker_reads_better_where_looks_are_not_averaged():
 
 def made_up_learning(sign):
     """Results as the paper says (sign 1) or upside down (sign -1)."""
-    one = tiny_records()
-    found = Learned(TINY, one, np.array([1, 2, 4]), {}, {}, {})
-    shift = {OBJ: 0.0, OUT: 2.0, learning.PROJECTED: 1.0, learning.AVERAGED: 0.5}
-    facts = learning.RateFacts(
-        agents=3, dimension=12, local_updates=1, slope=1.0, diameter=1.0, variance=0.1,
-        per_update=1.0, rho_first=1.0, rho_last=1.0, gamma=1.0,
-    )  # fmt: skip
-    for trial in (trial for group in learning.trials(TINY) for trial in group):
-        value = shift[trial.arm] - 5 * math.log10(min(trial.per_update, 10)) - 0.1 * trial.updates
-        value = 10 + sign * value
-        for metric in (LOSS, ERROR, learning.CLIPPED_LOSS, learning.AT_BOX):
-            scale = 1000 if sign < 0 and metric == LOSS else 1
-            found.samples[trial, metric] = (
-                scale * value * np.array([[1, 1, 0.9999], [1, 1, 1.0001]])
-            )
-        found.noise[trial] = np.full(4, 10 - sign * shift[trial.arm])
-        found.facts[trial] = facts if sign > 0 else dataclasses.replace(facts, slope=1e-9)
+    found = Learned(TINY, tiny_records(), np.array([1, 2, 4]), {})
+    shift = {OBJ: 0.0, OUT: 2.0, PROJECTED: 1.0, learning.AVERAGED: 0.5}
+    for arms, trials in learning.cases(TINY):
+        for arm, trial in itertools.product((*arms, learning.AVERAGED), trials):
+            value = shift[arm] - 5 * math.log10(min(trial.per_update, 10)) - 0.1 * trial.updates
+            for metric in learning.METRICS:
+                rows = (10 + sign * value) * np.array([[1, 1, 0.9999], [1, 1, 1.0001]])
+                rows *= 1e6 if sign < 0 and arm == learning.AVERAGED else 1  # above any bound
+                found.samples[trial._replace(arm=arm), metric] = rows
     if sign < 0:
-        flat = [group for group in learning.trials(TINY) if group[0].arm == OUT]
-        for k, group in enumerate(flat):
-            for trial in group:
+        for k, rho in enumerate(federated.schedules(TINY)):
+            for each in TINY.per_update:
+                trial = Trial(OUT, 1, each, rho)
                 found.samples[trial, ERROR] = 100.0 * (k + 1) + found.samples[trial, ERROR] / 10
-    else:
-        for trial in (trial for group in learning.trials(TINY) for trial in group):
-            found.facts[trial] = dataclasses.replace(facts, slope=100.0)
     return found
 
 
 def made_up_grid(sign):
-    net = power_flow.linearised("case14")
+    net = power_flow.linearised(GRID)
     size = {"ObjL": 1.0, "ObjG": 2.0, "OutL": 3.0, "OutG": 4.0}
     noise = {"OutL": 1.0, "ObjL": 2.0, "OutG": 3.0, "ObjG": 4.0}
     samples = {}
@@ -257,6 +243,9 @@ def test_every_claim_can_come_out_and_can_fail():
     """The same numbers, upside down, turn the verdicts around."""
     for sign, expected in ((1, "comes out"), (-1, "does not come out")):
         claims = learning_figures.orderings([made_up_learning(sign)])
+        computed = [claim for claim in claims if claim.part == "Figure 5, noise"]
+        assert [claim.verdict for claim in computed] == ["comes out"]
+        claims = [claim for claim in claims if claim not in computed]
         both = [claim for claim in claims if "than OutG, or ObjG with one" in claim.claim]
         assert {claim.verdict for claim in claims if claim not in both} == {expected}
         # upside down, the errors of OutG are largest all the same
@@ -278,7 +267,7 @@ def command(tmp_path_factory):
     out = tmp_path_factory.mktemp("ryu") / "report"
     flows, answers = made_up_grid(1)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ryu2023, "QUICK", Scale("quick", (TINY,), (GRID,)))
+        patch.setattr(ryu2023, "QUICK", Scale("quick", (TINY,), (GRID,), 4, 3))
         patch.setattr(ryu2023, "records", lambda run: tiny_records())
         patch.setattr(ryu2023, "learned", lambda *given: Work((), lambda _: made_up_learning(1)))
         patch.setattr(ryu2023, "published", lambda *given: Work((), lambda _: flows))
@@ -292,6 +281,7 @@ def test_the_command_writes_a_page_whose_every_curve_names_its_total(command):
     assert code == 0
     values = json.loads((out / "results.json").read_text())
     names = [figure["id"] for figure in values["figures"]]
+    assert theorems.PART in names
     assert [n for n in names if n.startswith("Figure")] == [
         "Figure 3", "Figure 5, noise", "Figure 5, objective", "Figure 5, test error", "Figure 7"
     ]  # fmt: skip
@@ -314,7 +304,7 @@ def test_missing_records_are_one_line_and_nothing_is_written(tmp_path, monkeypat
     def gone(name, **_):
         raise DataError(f"{name} is not here; get it")
 
-    monkeypatch.setattr("taciturn_papers.reproductions.ryu2023.federated.load", gone)
+    monkeypatch.setattr("taciturn_papers.reproductions.ryu2023.federated.dataset_named", gone)
     out = tmp_path / "report"
     for size in ("--quick", "--full"):
         assert main(["reproduce", "ryu2023", "--part", "fl", size, "--out", str(out)]) == 2

@@ -33,7 +33,7 @@ def test_numbers_lists_and_parts_are_changed_by_name():
     )
     assert next((run.case, run.rounds) for run in ryu.grids) == ("case118", 7)
     assert dataclasses.replace(ryu.grids[1], case="case14") == scale_of("ryu2023").grids[0]
-    assert [run.seeds for run in ryu.learning] == [4, 2]
+    assert [run.seeds for run in ryu.learning] == [4, 5]
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,13 @@ from taciturn_papers.as_published.exact_recovery import (
     unprox_none,
 )
 from taciturn_papers.as_published.local_schedules import Form, PublishedSettings
+from taciturn_papers.as_published.local_updates import (
+    LocalUpdates,
+    Round,
+    box,
+    penalised_box,
+    rounds,
+)
 from taciturn_papers.as_published.noisy_gossip import (
     GossipLinks,
     GossipMethod,
@@ -42,19 +49,24 @@ __all__ = [
     "GossipLinks",
     "GossipMethod",
     "Links",
+    "LocalUpdates",
     "NoisedStep",
     "PublishedSettings",
     "RateFacts",
     "Recovered",
+    "Round",
     "Variant",
     "agent_step",
+    "box",
     "claimed_epsilon",
     "coupling",
     "dp_recal",
     "message_change",
     "noisy_gossip",
     "nonsmooth_bound",
+    "penalised_box",
     "recover",
+    "rounds",
     "running_average",
     "smooth_bound",
     "strongly_convex_bound",

@@ -31,7 +31,7 @@ def reproduce(  # noqa: PLR0913 - one parameter per option
         typer.Option(
             "--full",
             help="For ryu2023: 5,000 rounds of learning, 100 of power flow, with an estimate of "
-            "the time. [default: 100 rounds of MNIST, 20 of FEMNIST, 100 and 25 of power flow]",
+            "the time. [default: 100 rounds of MNIST, 15 of FEMNIST, 100 of power flow]",
         ),
     ] = False,
     settings: Annotated[

@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
 
 from taciturn_papers.reproductions.figure import listed
-from taciturn_papers.reproductions.portions import Portions, Work, together
+from taciturn_papers.reproductions.portions import Portions, Results, Work, together
 from taciturn_papers.reproductions.reproduction import Reproduction
-from taciturn_papers.reproductions.ryu2023 import learning_figures, power_figures
-from taciturn_papers.reproductions.ryu2023.federated import CONSTANTS, Records, records
+from taciturn_papers.reproductions.ryu2023 import learning_figures, power_figures, theorems
+from taciturn_papers.reproductions.ryu2023.federated import Records, records
 from taciturn_papers.reproductions.ryu2023.forecast import grid_seconds, learning_seconds, sentence
-from taciturn_papers.reproductions.ryu2023.learning import (
-    AT_BOX,
-    AVERAGED,
-    LOSS,
-    OBJ,
-    OUT,
-    PROJECTED,
-    Learned,
-    learned,
-)
-from taciturn_papers.reproductions.ryu2023.learning_figures import NAMES
+from taciturn_papers.reproductions.ryu2023.learning import AT_BOX, AVERAGED, LOSS, Learned, learned
 from taciturn_papers.reproductions.ryu2023.power_flow import (
     Answered,
     Published,
@@ -28,15 +21,10 @@ from taciturn_papers.reproductions.ryu2023.power_flow import (
     published,
 )
 from taciturn_papers.reproductions.ryu2023.settings import (
-    BETA,
     DEFAULT,
-    DELTA,
     FULL,
-    GRID_DELTA,
-    GRID_RHO,
     PARTS,
     QUICK,
-    RECORD_NORM,
     GridRuns,
     Learning,
     Scale,
@@ -70,18 +58,36 @@ def build(scale: Scale, portions: Portions, *, parts: Sequence[Section] = PARTS)
     learning = together([learned(run, one) for run, one in pairs])
     flows = together([published(run) for run in grids])
     answers = together([answered(run) for run in grids])
-    work = Work(
-        (*learning.portions, *flows.portions, *answers.portions),
-        lambda found: (learning.whole(found), flows.whole(found), answers.whole(found)),
-    )
+    bounds = together([theorems.bounded(scale)] if data else [])
+
+    def whole(results: Results) -> _Found:
+        return _Found(
+            learning.whole(results),
+            bounds.whole(results),
+            flows.whole(results),
+            answers.whole(results),
+        )
+
+    parts_of_it = (*bounds.portions, *learning.portions, *flows.portions, *answers.portions)
+    work = Work(parts_of_it, whole)
     return _written(scale, parts, portions.done(work))
 
 
+class _Found(NamedTuple):
+    """What was measured, of the parts that were run."""
+
+    learning: list[Learned]
+    bounds: list[list[theorems.Bounded]]
+    flows: list[Published]
+    answers: list[Answered]
+
+
 def _announce(scale: Scale, data: list[Records], portions: Portions, *, grids: bool) -> None:
-    """Say how long the run will take, from a little of it that is run and timed."""
-    expected: dict[str, float] = {
-        run.data: learning_seconds(run, one) for run, one in zip(scale.learning, data, strict=False)
-    }
+    """Say where the run stands, and how long it will take from a little that is run and timed."""
+    expected: dict[str, float] = {}
+    for run, one in zip(scale.learning, data, strict=False):
+        portions.report(extent(run, one))
+        expected[run.data] = learning_seconds(run, one)
     if grids:
         expected |= {run.case: grid_seconds(run) for run in scale.grids}
     for what, seconds in expected.items():
@@ -89,12 +95,18 @@ def _announce(scale: Scale, data: list[Records], portions: Portions, *, grids: b
     portions.report(sentence("all of it", sum(expected.values())))
 
 
-def _written(
-    scale: Scale,
-    parts: Sequence[Section],
-    found: tuple[list[Learned], list[Published], list[Answered]],
-) -> Reproduction:
-    learning, flows, answers = found
+def extent(run: Learning, one: Records) -> str:
+    """Return how much of the paper's learning is run, in one sentence."""
+    whole = {"mnist": "60,000 records", "femnist": "36,708 records of 195 writers"}.get(run.data)
+    theirs = f", where the paper has {whole} and 5,000 rounds" if whole else ""
+    return (
+        f"{run.data}: {one.total:,} records of {len(one.counts)} agents and {run.rounds:,} rounds"
+        f"{theirs}."
+    )
+
+
+def _written(scale: Scale, parts: Sequence[Section], found: _Found) -> Reproduction:
+    learning, flows, answers = found.learning, found.flows, found.answers
     seeds = [run.seeds for run in scale.learning] if learning else []
     seeds += [max(run.seeds, run.question_seeds) for run in scale.grids] if flows else []
     return Reproduction(
@@ -107,11 +119,13 @@ def _written(
         figures=(
             *(power_figures.figures(flows, answers) if flows else ()),
             *(learning_figures.figures(learning) if learning else ()),
+            *map(theorems.figure, found.bounds),
         ),
         tables=(power_figures.table(flows),) if flows else (),
         orderings=(
             *(power_figures.orderings(flows, answers) if flows else ()),
             *(learning_figures.orderings(learning) if learning else ()),
+            *(claim for one in found.bounds for claim in theorems.orderings(one)),
         ),
         notes=notes(scale, learning, flows, answers),
     )
@@ -138,9 +152,7 @@ PROBLEM = (
 
 def _run(scale: Scale, learning: Sequence[Learned], parts: Sequence[Section]) -> str:
     name = {"quick": "a quick run", "default": "a run for one computer", "full": "the full run"}
-    counts = [
-        f"{sum(one.one.shards.counts):,} records of {NAMES[one.run.data]}" for one in learning
-    ]
+    counts = [f"{one.one.total:,} records of {one.name}" for one in learning]
     grids = [run.case for run in scale.grids] if "grid" in parts else []
     return f"{name[scale.name]} on {' and '.join([*counts, *grids])}"
 
@@ -152,28 +164,27 @@ def settings_of(scale: Scale, parts: Sequence[str]) -> tuple[tuple[str, str], ..
         rows += [
             *map(_learning_row, scale.learning),
             ("federated learning", "multinomial logistic regression, eta_t = 1/sqrt(t), rho_t by "
-             f"(E.1), weights in a box; delta {DELTA:g}; one record of one agent is replaced by "
-             "any other; every message is seen"),
-            ("norm of a record", f"at most {RECORD_NORM:g}, longer ones are scaled down"),
+             "(E.1), weights in a box; one record of one agent is replaced by any other; every "
+             "message is seen"),
+            ("theorems", f"{scale.bound_rounds} rounds, {scale.bound_runs} runs"),
         ]  # fmt: skip
     if "grid" in parts:
         rows += [
             *map(_grid_row, scale.grids),
-            ("power flow", f"as published: rho = {GRID_RHO:g}, eta_t = 1/sqrt(t), linearised; "
-             "our questions: the public Hessian, rho = 0.3"),
-            ("demand", f"one scalar demand of one bus moves by at most {BETA:g} per unit; delta "
-             f"{GRID_DELTA:g}; every message is seen"),
+            ("power flow", "as published: linearised; our questions: the public Hessian, rho = "
+             "0.3; every message is seen"),
         ]  # fmt: skip
     return tuple(rows)
 
 
 def _learning_row(run: Learning) -> tuple[str, str]:
-    first, private, period = CONSTANTS[run.data]
+    first, private, period = run.rho
     return (
-        NAMES[run.data],
+        run.data,
         f"{run.rounds} rounds, E in {listed(run.updates)}, epsilon of one update in "
-        f"{listed(run.per_update)}, {run.seeds} repetitions; c_1 = {first:g}, c_2 = "
-        f"{private:g}, T_c = {period}",
+        f"{listed(run.per_update)}, delta {run.delta:g}, {run.seeds} repetitions; c_1 = {first:g}, "
+        f"c_2 = {private:g}, T_c = {period:g}; u = {listed(run.box)}, and {run.binding_box} to "
+        f"bind; records of norm at most {run.record_norm:g}, longer ones are scaled down",
     )
 
 
@@ -181,9 +192,11 @@ def _grid_row(run: GridRuns) -> tuple[str, str]:
     return (
         run.case,
         f"as published: {run.rounds} rounds, E in {listed(run.updates)}, epsilon of one update "
-        f"in {listed(run.per_update)}, {run.seeds} repetitions; questions: "
-        f"{run.question_rounds} rounds, E = 1, total epsilon in {listed(run.totals)}, "
-        f"{run.question_seeds} repetitions, {run.readings} readings of the attacker",
+        f"in {listed(run.per_update)}, rho = {run.rho:g}, eta_t = {run.step:g} / sqrt(t), "
+        f"{run.seeds} repetitions; questions: {run.question_rounds} rounds, E = 1, total epsilon "
+        f"in {listed(run.totals)}, {run.question_seeds} repetitions, {run.readings} readings of "
+        f"the attacker; one demand of one bus moves by at most {run.beta:g} per unit, delta "
+        f"{run.delta:g}",
     )
 
 
@@ -192,6 +205,7 @@ def notes(
 ) -> tuple[str, ...]:
     """Return the sentences that a fair reader needs; numbers in them are measured."""
     return (
+        *([" ".join(extent(one.run, one.one) for one in learned)] if learned else []),
         *_of_scale(scale),
         *(text for one in learned for text in _of_learning(one)),
         *(_LEARNING if learned else ()),
@@ -221,44 +235,41 @@ def _of_scale(scale: Scale) -> tuple[str, ...]:
 
 
 def _of_learning(one: Learned) -> tuple[str, ...]:
-    run, counts = one.run, one.one.shards.counts
-    far = max(
-        abs(one.at(Trial(OBJ, e, each), LOSS).mean - one.at(Trial(OUT, e, each), LOSS).mean)
-        for e in run.updates
-        for each in run.per_update
-    )
-    most = max(
-        one.at(trial, AT_BOX).mean
-        for trial, metric in one.samples
-        if metric == AT_BOX and trial.arm in {OBJ, PROJECTED}
-    )
-    return (
-        f"{one.one.title}. {len(counts)} agents, {sum(counts):,} training records ({min(counts)} "
-        f"to {max(counts)} each); {100 * one.one.shortened:.0f} % of them are longer than "
-        f"{RECORD_NORM:g} and were scaled down to that. Weights lie in [-{one.one.box:g}, "
-        f"{one.one.box:g}].",
-        f"{NAMES[run.data]}: where no agent's weight reaches the box, Obj, Out and Out projected "
-        "are the same run: the step shortens the noise of Obj by as much as the sensitivity of "
-        f"Out. At the end at most {100 * most:.2g} % of the weights of a common model lay at the "
-        "box (those of single agents are noisier and reach it earlier), and the objectives of "
-        f"{OBJ} and {OUT} differed by at most {far:.2g}"
-        + (", which is rounding: their order says nothing." if far < _ROUNDING else "."),
-    )
+    run, records = one.run, one.one
+    texts = [
+        f"{records.title}. {len(records.counts)} agents, {records.total:,} training records "
+        f"({min(records.counts)} to {max(records.counts)} each); {100 * records.shortened:.0f} % "
+        f"of them are longer than {run.record_norm:g} and were scaled down to that. Weights lie in "
+        f"[-u, u] with u = {listed(run.box)}.",
+    ]
+    if one.rivals:
+        obj, out = one.rivals[0]
+        trials = [Trial(obj, e, each) for e in run.updates for each in run.per_update]
+        gaps = [one.samples[t, LOSS] - one.samples[t._replace(arm=out), LOSS] for t in trials]
+        same = sum(not np.any(gap) for gap in gaps)
+        most = max(one.at(trial, AT_BOX).mean for trial in trials)
+        texts.append(
+            f"{one.name}: where no agent's weight reaches the box, Obj, Out and Out projected are "
+            "the same run: the step shortens the noise of Obj by as much as the sensitivity of "
+            f"Out. That is so at {same} of {len(trials)} settings, where their order says nothing; "
+            f"at the end at most {100 * most:.2g} % of the weights of a common model lay at the "
+            "box. A second reading has a smaller box, which binds earlier."
+        )
+    return tuple(texts)
 
 
-_ROUNDING = 1e-4  # of objectives in single precision
 _LEARNING = (
     "The paper's calibrations of ObjG and OutG amount to the same noise in units of the gradient, "
     "so one set of runs answers both comparisons: as published, and at equal gradient noise.",
     "(6.4) takes the largest change over the records that are there, at each iterate, and counts a "
     "record that is added: such a number is itself private, and too small for a record that is "
     "replaced. Here it is its supremum, 2 sqrt(2) times the norm bound over the number of records.",
-    "FEMNIST of the paper has 195 writers and 36,708 records; the training shards that were at "
-    "hand hold fewer, as stated above. The noise is that of as many records as were used.",
+    "The noise of FEMNIST is that of as many records as were used.",
     f"{AVERAGED}: the outputs are averaged as Theorem 5.4 says. Its constants are public: U_1 from "
-    "the norm bound, U_2 from the box, the noise of the plan, and gamma = 2 sqrt(P) U_1, which is "
-    "at least twice the norm of an optimal dual. Theorems 5.3 and 5.5 are not drawn: the paper's "
-    "figures use eta_t = 1/sqrt(t), the step of Theorem 5.4 alone.",
+    "the norm bound, U_2 from the box, the noise, and gamma = 2 sqrt(P) U_1, which is at least "
+    "twice the norm of an optimal dual. Theorems 5.3 and 5.5 have steps that the paper's figures "
+    "do not use; all three are drawn beside runs on a small problem. U_2 in (5.1c) is of one "
+    "agent, the proofs need that of all: see taciturn claims ryu2023/thm5.3-5.4.",
 )
 _GRID = (
     "Totals of Figures 3 and 4 are computed, not published: normal noise composes exactly with the "
@@ -272,6 +283,9 @@ _GRID = (
     "for many rounds, so the published run first climbs; the constraints keep it bounded. At large "
     "epsilon most of the objective is that of a run that has not finished: the four arms differ "
     "little there, and their order tells little.",
+    "(D.2f) to (D.2i) as printed add w_ji^RI and w_ij^RI; the flows of a line have their "
+    "difference (taciturn claims ryu2023/flows), which is what is run here. The text under (6.1) "
+    "has a'z = d where the objective has a'z + d; it is a'z + d = 0 here.",
     "Repeated answers that are averaged lead the attacker's last reading to the average of all, so "
     "the mean of its readings is no better there; where zones use the last look alone, it is.",
 )

@@ -6,9 +6,8 @@ import dataclasses
 import time
 from collections.abc import Callable
 
-from taciturn_papers.reproductions.arms import repeated
-from taciturn_papers.reproductions.ryu2023.federated import Records
-from taciturn_papers.reproductions.ryu2023.learning import OBJ, planned, trials
+from taciturn_papers.reproductions.ryu2023.federated import Records, simulated
+from taciturn_papers.reproductions.ryu2023.learning import cases
 from taciturn_papers.reproductions.ryu2023.power_flow import (
     ASKED,
     RESIDUAL,
@@ -22,29 +21,17 @@ from taciturn_papers.reproductions.ryu2023.power_flow import (
 from taciturn_papers.reproductions.ryu2023.settings import GridRuns, Learning, Trial
 from taciturn_power import Flow
 
-_FEW, _MANY = 2, 6  # rounds that are timed
-
 
 def learning_seconds(run: Learning, one: Records) -> float:
-    """Return the seconds of `learned`: timed is one update of all budgets and seeds.
+    """Return the most seconds that `learned` takes; timed is one round at every epsilon.
 
-    Compiling and packing do not grow with the rounds, so two lengths are timed.
+    Arms whose constraint does not act are the same run, and take less.
     """
-
-    def timed(rounds: int) -> tuple[float, float]:
-        short = dataclasses.replace(run, rounds=rounds)
-        plans = [planned(short, one, Trial(OBJ, 1, each)) for each in run.per_update]
-
-        def once() -> None:
-            repeated(plans, one.shards, seeds=range(run.seeds), keep=frozenset())
-
-        return seconds(once), seconds(once)
-
-    (first, few), (_, many) = timed(_FEW), timed(_MANY)
-    update = max(many - few, 0.0) / (_MANY - _FEW)
-    groups = trials(run)
-    updates = sum(run.rounds * group[0].updates * len(group) for group in groups)
-    return first * len(groups) + update * updates / len(run.per_update)
+    short = dataclasses.replace(run, rounds=1)
+    trials = [Trial(run.arms[0], 1, each) for each in run.per_update]
+    a_round = seconds(lambda: list(simulated(short, one, trials, run.seeds)))
+    updates = sum(len(arms) * len(some) * some[0].updates for arms, some in cases(run))
+    return a_round * run.rounds * updates / len(trials)
 
 
 def grid_seconds(run: GridRuns) -> float:
@@ -52,10 +39,10 @@ def grid_seconds(run: GridRuns) -> float:
 
     Timed are a round of the published method, compiling a run, and an attack.
     """
-    net, made = linearised(run.case), with_hessians(run.case)
+    short = dataclasses.replace(run, rounds=2, question_rounds=2)
+    net, made = linearised(short), with_hessians(run)
     trial = Trial("ObjG", 1, run.per_update[0])
-    a_round = seconds(lambda: published_run(net, trial, 2, seed=0)) / 2
-    short = dataclasses.replace(run, question_rounds=2)
+    a_round = seconds(lambda: published_run(net, trial, seed=0)) / 2
     flows: list[Flow] = []
     compiled = seconds(lambda: flows.append(flow_of(made, short, RESIDUAL, 1.0, seed=0)))
     attack = seconds(lambda: attacked(flows[0], 1))

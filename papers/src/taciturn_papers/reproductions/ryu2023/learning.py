@@ -2,59 +2,45 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
+from functools import partial
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
 
-from taciturn.algorithms import LinearisedADMM
-from taciturn.engine import Plan
-from taciturn.kernel.privacy import Gaussian
-from taciturn.problems import public_facts
-from taciturn.typing import Array, HostArray
-from taciturn_papers.as_published.local_schedules import Form, PublishedSettings
+from taciturn.typing import HostArray
 from taciturn_papers.as_published.rate_bounds import RateFacts
-from taciturn_papers.reproductions.arms import repeated
 from taciturn_papers.reproductions.figure import Budget
-from taciturn_papers.reproductions.portions import (
-    Arrays,
-    Portion,
-    Results,
-    Work,
-    arrays_of,
-    record_of,
-)
+from taciturn_papers.reproductions.portions import Portion, Results, Work
 from taciturn_papers.reproductions.ryu2023.federated import (
-    CONSTANTS,
-    PublishedRun,
     Records,
+    budget_of,
     noise_magnitude,
+    noise_scale,
+    rho_of,
+    schedules,
     scores,
+    simulated,
 )
 from taciturn_papers.reproductions.ryu2023.settings import (
-    DELTA,
-    RECORD_NORM,
+    OBJ,
+    OUT,
+    PROJECTED,
     Learning,
     Sampled,
     Trial,
 )
 
-OBJ, OUT, PROJECTED = "ObjG", "OutG", "OutG, projected"
-FORMS: Mapping[str, Form] = MappingProxyType(
-    {OBJ: "objective", OUT: "output", PROJECTED: "projected-output"}
-)
 AVERAGED = "ObjG, averaged"
-SCHEDULE = "(E.1)"
 LOSS, ERROR = "objective", "test error, %"
 CLIPPED_LOSS, AT_BOX = "objective of the projected release", "share of weights at the box"
 METRICS = (LOSS, ERROR, CLIPPED_LOSS, AT_BOX)
-_NOISE = "noise"
-_MOST = 1.5e9  # bytes of models that are kept at a time
 _NEAR = 0.99  # of the box: a mean over agents counts as lying on it from here on
+_PAPERS = {"mnist": "MNIST", "femnist": "FEMNIST"}
 
 
 @dataclass(frozen=True)
@@ -67,146 +53,140 @@ class Learned(Sampled):
         `(L,)`: after how many rounds the metrics were measured.
     samples
         By trial and metric: `(S, L)`, one row for each repetition.
-    noise
-        By trial: (6.5), `(T,)`.
-    facts
-        What the bound (5.2b) is made of, for the averaged cases.
     """
 
     run: Learning
     one: Records
     rounds: Int[HostArray, " L"]
     samples: dict[tuple[Trial, str], Float[HostArray, "S L"]]
-    noise: dict[Trial, Float[HostArray, " T"]]
-    facts: dict[Trial, RateFacts]
+
+    @property
+    def name(self) -> str:
+        """MNIST or FEMNIST, or the name of a file."""
+        data = self.run.data
+        return _PAPERS.get(data, Path(data.rpartition(":")[0] or data).name)
+
+    @property
+    def rivals(self) -> list[tuple[str, str]]:
+        """Obj and Out with the same law, as many as were run."""
+        both = [(f"Obj{law}", f"Out{law}") for law in "GL"]
+        return [pair for pair in both if {*pair} <= {*self.run.arms}]
 
     def budget(self, trial: Trial) -> Budget:
         """Return what a run of this trial spends in all."""
-        return Budget(run_of(self.run, trial).total, DELTA)
+        return budget_of(self.run, trial)
+
+    def noise(self, trial: Trial) -> Float[HostArray, " T"]:
+        """Return (6.5) in every round."""
+        return noise_magnitude(self.run, self.one, trial)
+
+    def facts(self, trial: Trial) -> RateFacts:
+        """Return what the bound (5.2b) is made of."""
+        return rate_facts(self.run, self.one, trial)
 
 
-def run_of(run: Learning, trial: Trial) -> PublishedRun:
-    """Return the run of a trial; PublishedRun.total is its exact total epsilon."""
-    return PublishedRun(
-        constants=run.data,
-        form=FORMS.get(trial.arm, "objective"),
-        mechanism=Gaussian(),
-        local_updates=trial.updates,
-        rounds=run.rounds,
-        per_update=trial.per_update,
-        delta=DELTA,
-        rho=_schedules(run.data)[trial.rho],
-        averaged=trial.arm == AVERAGED,
-    )
+Case = tuple[tuple[str, ...], tuple[Trial, ...]]
 
 
-def _schedules(data: str) -> dict[str, tuple[float, float, int]]:
-    """Return c_1, c_2 and T_c of every schedule of Figure 7."""
-    first, private, period = CONSTANTS[data]
-    constant = {f"{rho:g}": (rho, 0.0, period) for rho in (0.1, 1.0, 10.0)}
-    constant = {name: (rho, none, 10**9) for name, (rho, none, _) in constant.items()}
-    return {
-        SCHEDULE: (first, private, period),
-        "(E.1) / 100": (first / 100, private / 100, period),
-        **constant,
-    }
+def cases(run: Learning) -> list[Case]:
+    """Return trials that differ in epsilon alone, each time with the arms that they are run for."""
+    few, first = run.updates[0], run.arms[0]
 
+    def noised(e: int, **named: Any) -> tuple[Trial, ...]:
+        return tuple(Trial(first, e, each, **named) for each in run.per_update)
 
-def rhos(run: Learning) -> tuple[str, ...]:
-    """Return the names of the schedules of Figure 7."""
-    return tuple(_schedules(run.data))
-
-
-def trials(run: Learning) -> list[list[Trial]]:
-    """Return all cases, those of one compiled program together."""
-    groups = [
-        [Trial(arm, e, each) for each in run.per_update] for arm in FORMS for e in run.updates
-    ]
-    groups += [[Trial(OBJ, e, math.inf)] for e in run.updates]
-    groups += [[Trial(AVERAGED, 1, each) for each in run.per_update]]
-    groups += [[Trial(OUT, 1, each, rho) for each in run.per_update] for rho in rhos(run)[1:]]
-    return groups
+    found: list[Case] = []
+    for e in run.updates:
+        found.append((tuple(a for a in run.arms if a != PROJECTED or e == few), noised(e)))
+        found.append(((first,), (Trial(first, e, math.inf),)))
+    for rho in list(schedules(run))[0 if OUT not in run.arms else 1 :]:
+        found.append(((OUT,), noised(few, rho=rho)))
+    if run.binding_box:
+        found.append((run.arms, noised(few, box=run.binding_box)))
+    return found
 
 
 def learned(run: Learning, one: Records) -> Work[Learned]:
     """Return the measurements of one data set."""
-    rounds = np.unique(np.geomspace(1, run.rounds, run.looks).round().astype(int))
-    parts = [part for group in trials(run) for part in _portions(run, one, group)]
+    looks = np.unique(np.geomspace(1, run.rounds, run.looks).round().astype(int))
+
+    def portion(arms: tuple[str, ...], trials: tuple[Trial, ...]) -> Portion:
+        first = trials[0]
+        where = f"rho {first.rho}" if first.box is None else f"box {first.box:g}"
+        noise = "" if math.isfinite(first.per_update) else ", no noise"
+        title = f"{run.data}: {', '.join(arms)}, E = {first.updates}, {where}{noise}"
+        runs = partial(_measured, run, one, looks, arms, trials)
+        return Portion(title, (run, arms, trials), runs)
 
     def whole(results: Results) -> Learned:
-        found = Learned(run, one, rounds, {}, {}, {})
-        for part in parts:
-            _write_down(found, part, results[run, part])
-        return found
+        samples = {}
+        for arms, trials in cases(run):
+            for name, values in results[run, arms, trials].items():
+                arm, _, metric = name.partition("/")
+                for trial, rows in zip(trials, values, strict=True):
+                    samples[trial._replace(arm=arm), metric] = rows
+        return Learned(run, one, looks, samples)
 
-    return Work(tuple(portion(run, one, rounds, part) for part in parts), whole)
+    return Work(tuple(portion(*case) for case in cases(run)), whole)
 
 
-def planned(run: Learning, one: Records, trial: Trial) -> Plan:
-    """Return the plan of a trial; its settings are forgotten, for its schedules are computed.
+def _measured(
+    run: Learning, one: Records, looks: HostArray, arms: tuple[str, ...], trials: tuple[Trial, ...]
+) -> dict[str, HostArray]:
+    """Return every metric, `(B, S, L)`, by arm and metric.
 
-    Plans that differ in numbers alone then share one compiled program.
+    Where no constraint acted in the runs of the first arm, other arms with the same law are those
+    runs, noise for noise, and are not run again.
     """
-    facts = public_facts(one.problem, one.shards, clip=math.inf)
-    made = run_of(run, trial).plan(one.problem, facts)
-    algorithm = made.program.algorithm
-    assert isinstance(algorithm, LinearisedADMM)
-    settings = PublishedSettings(1.0, 0.0, 1, 1.0, "nonsmooth", averaged=trial.arm == AVERAGED)
-    plain = dataclasses.replace(algorithm, settings=settings)
-    return dataclasses.replace(made, program=dataclasses.replace(made.program, algorithm=plain))
+    found: dict[str, HostArray] = {}
+    done: dict[str, tuple[dict[str, HostArray], HostArray]] = {}  # by law
+    for arm in arms:
+        law = arm.removesuffix(PROJECTED[4:])[-1]
+        known, free = done.get(law, ({}, np.zeros(len(trials), bool)))
+        left = [trial._replace(arm=arm) for trial, f in zip(trials, free, strict=True) if not f]
+        values = {metric: rows.copy() for metric, rows in known.items()}
+        if left:
+            new, unconstrained = _runs(run, one, looks, left)
+            values = values or new
+            for metric, rows in new.items():
+                if metric in values:
+                    values[metric][~free] = rows
+            done.setdefault(law, (new, unconstrained))
+        found |= {f"{arm}/{metric}": values[metric] for metric in METRICS}
+        if arm == OBJ:
+            found[f"{AVERAGED}/{LOSS}"] = values[AVERAGED]
+    return found
 
 
-def _portions(run: Learning, one: Records, group: Sequence[Trial]) -> list[tuple[Trial, ...]]:
-    """Return the cases in portions whose models fit into memory."""
-    each = run.rounds * run.seeds * one.size * 4
-    most = max(1, int(_MOST // each))
-    return [tuple(group[start : start + most]) for start in range(0, len(group), most)]
+def _runs(
+    run: Learning, one: Records, looks: HostArray, trials: Sequence[Trial]
+) -> tuple[dict[str, HostArray], HostArray]:
+    """Return every metric of one arm, `(B, S, L)`, and in which trials no constraint acted."""
+    seeds = run.seeds if math.isfinite(trials[0].per_update) else 1
+    width = trials[0].box or min(run.box)
+    rows: dict[str, list[HostArray]] = {metric: [] for metric in (*METRICS, AVERAGED)}
+    average, free = np.zeros((), np.float32), np.zeros(0, bool)
+    for t, done in enumerate(simulated(run, one, trials, seeds), 1):
+        average = average + (done.asked.mean(axis=0) - average) / np.float32(t)  # (5.2c)
+        free = np.asarray(done.free.reshape(len(trials), seeds).all(axis=1))
+        if t in looks:
+            values = _metrics(one, done.solutions.mean(axis=0), width)
+            values[AVERAGED] = scores(one, average)[0]
+            for metric, each in values.items():
+                rows[metric].append(each.reshape(len(trials), seeds))
+    return {metric: np.stack(each, axis=2) for metric, each in rows.items()}, free
 
 
-def portion(
-    run: Learning, one: Records, rounds: Int[HostArray, " L"], part: tuple[Trial, ...]
-) -> Portion:
-    """Return cases of one compiled program: their metrics `(B, S, L)`, noise, and public facts."""
-    first = part[0]
-
-    def compute() -> dict[str, HostArray]:
-        plans = [planned(run, one, trial) for trial in part]
-        seeds = range(run.seeds) if math.isfinite(first.per_update) else range(1)
-        _, trace = repeated(plans, one.shards, seeds=seeds, keep=frozenset({"models"}))
-        found = _metrics(one, trace.models[:, :, rounds - 1])
-        if not math.isfinite(first.per_update):
-            return found
-        form = FORMS.get(first.arm, "objective")
-        found[_NOISE] = np.array([noise_magnitude(made, form) for made in plans])
-        facts = [arrays_of(rate_facts(one, *each)) for each in zip(part, plans, strict=True)]
-        return found | {name: np.array([each[name] for each in facts]) for name in facts[0]}
-
-    title = f"{run.data}: {first.arm}, E = {first.updates}, rho {first.rho}"
-    return Portion(title, (run, part), compute)
+def _metrics(one: Records, model: HostArray, width: float) -> dict[str, HostArray]:
+    """Return the metrics of releases `(J, R, K)`; one is projected into the narrowest set."""
+    loss, error = scores(one, model)
+    clipped = np.clip(model, -width, width)
+    within = loss if np.array_equal(clipped, model) else scores(one, clipped)[0]
+    near = np.mean(np.abs(model) >= _NEAR * width, axis=(0, 2))
+    return dict(zip(METRICS, (loss, error, within, near), strict=True))
 
 
-def _write_down(found: Learned, part: tuple[Trial, ...], results: Arrays) -> None:
-    """Add what the cases of a portion achieve."""
-    for place, trial in enumerate(part):
-        for metric in METRICS:
-            found.samples[trial, metric] = results[metric][place]
-        if math.isfinite(trial.per_update):
-            found.noise[trial] = results[_NOISE][place]
-            one = {name: values[place] for name, values in results.items()}
-            found.facts[trial] = record_of(RateFacts, one)
-
-
-def _metrics(one: Records, models: Float[Array, "B S L D K"]) -> dict[str, HostArray]:
-    shape = models.shape[:3]
-    flat = models.reshape(-1, *models.shape[3:])
-    loss, error = scores(one, flat)
-    clipped, _ = scores(one, one.problem.constraint.project(flat))
-    near = np.mean(np.abs(np.asarray(flat)) >= _NEAR * one.box, axis=(1, 2))
-    values = zip(METRICS, (loss, error, clipped, near), strict=True)
-    return {name: value.reshape(shape) for name, value in values}
-
-
-def rate_facts(one: Records, trial: Trial, made: Plan) -> RateFacts:
+def rate_facts(run: Learning, one: Records, trial: Trial) -> RateFacts:
     r"""Return what (5.2b) is made of, from public facts alone.
 
     U_1 is (I_p / I) R sqrt(2) of the largest agent, and gamma is 2 sqrt(P) U_1. That is enough:
@@ -216,18 +196,18 @@ def rate_facts(one: Records, trial: Trial, made: Plan) -> RateFacts:
     f_p(z_p) + sqrt(P) U_1 |z - zbar|, and |z - zbar| <= |z - w| for every w: the left-hand side of
     the theorem is at least F(zbar) - F*.
     """
-    agents, weight = one.shards.agents, made.schedules["weight"]
-    slope = float(np.max(weight)) / agents * RECORD_NORM * math.sqrt(2)
-    scale = float(np.max(weight[:, :, None] * made.ledger.scale)) / agents
+    agents, rho = len(one.counts), rho_of(run, trial)
+    slope = max(one.counts) / one.total * run.record_norm * math.sqrt(2)
+    size = math.prod(one.shape)
     return RateFacts(
         agents=agents,
-        dimension=one.size,
+        dimension=size,
         local_updates=trial.updates,
         slope=slope,
-        diameter=math.sqrt(agents * one.size) * 2 * one.box,
-        variance=scale**2,
+        diameter=math.sqrt(agents * size) * 2 * max(run.box),
+        variance=noise_scale(run, one, trial) ** 2,
         per_update=trial.per_update,
-        rho_first=float(made.schedules["rho"][0]) / agents,
-        rho_last=float(made.schedules["rho"][-1]) / agents,
+        rho_first=float(rho[0]),
+        rho_last=float(rho[-1]),
         gamma=2 * math.sqrt(agents) * slope,
     )

@@ -2,62 +2,56 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Sequence
 from functools import partial
 from itertools import pairwise
+from typing import Literal
 
 import numpy as np
 
 from taciturn_papers.as_published.rate_bounds import nonsmooth_bound
 from taciturn_papers.reproductions.figure import (
-    Budget,
     Curve,
     Figure,
     Measured,
     Panel,
     commonest_label,
     level,
+    listed,
     ticks,
 )
 from taciturn_papers.reproductions.ordering import Ordering, Pair
+from taciturn_papers.reproductions.ryu2023.federated import schedules
 from taciturn_papers.reproductions.ryu2023.learning import (
     AVERAGED,
     CLIPPED_LOSS,
     ERROR,
-    FORMS,
     LOSS,
-    OBJ,
-    OUT,
-    PROJECTED,
-    SCHEDULE,
     Learned,
-    rhos,
 )
-from taciturn_papers.reproductions.ryu2023.settings import DELTA, Trial
+from taciturn_papers.reproductions.ryu2023.settings import OBJ, OUT, PROJECTED, Trial
 
 NUMBERS = {"mnist": "Figure 5", "femnist": "Figure 6"}
 FIGURE_7, BOUND = "Figure 7", "Our figure, Theorem 5.4"
-NAMES = {"mnist": "MNIST", "femnist": "FEMNIST"}
-_OPEN = Budget(math.inf, DELTA)
 _X = "epsilon of one update, as the paper counts"
 
 
 def figures(found: Sequence[Learned]) -> tuple[Figure, ...]:
     """Return the figures of all data sets."""
     each = [figure for one in found for figure in (_noise(one), _loss(one), _error(one))]
-    return (*each, _rhos(found), _bounds(found))
+    bounded = [one for one in found if OBJ in one.run.arms]
+    return (*each, _rhos(found), *([_bounds(bounded)] if bounded else []))
 
 
 def part_of(one: Learned, row: str) -> str:
     """Return "Figure 5, objective", say."""
-    return f"{NUMBERS[one.run.data]}, {row}"
+    return f"{NUMBERS.get(one.run.data, f'Our figure, {one.name}')}, {row}"
 
 
 def _figure(one: Learned, row: str, question: str, shows: str, panels: Sequence[Panel]) -> Figure:
     name = part_of(one, row)
-    return Figure(name, f"{name} ({NAMES[one.run.data]})", question, shows, tuple(panels))
+    return Figure(name, f"{name} ({one.name})", question, shows, tuple(panels))
 
 
 def _noise(one: Learned) -> Figure:
@@ -69,7 +63,7 @@ def _noise(one: Learned) -> Figure:
     )
     curves = [
         Curve(_label(trial), (one.budget(trial),), _x(one), _drawn(one, trial))
-        for arm in (OBJ, OUT)
+        for arm in _plain(one)
         for trial in _trials(one, arm, one.run.updates[0])
     ]
     panel = Panel("round", "noise magnitude (6.5)", tuple(curves), log_y=True)
@@ -81,7 +75,7 @@ def _noise(one: Learned) -> Figure:
 
 def _drawn(one: Learned, trial: Trial) -> tuple[Measured, ...]:
     """Return the expectation of (6.5) at the rounds that are drawn; nothing is sampled for it."""
-    return tuple(Measured.computed(one.noise[trial][k - 1]) for k in one.rounds)
+    return tuple(Measured.computed(one.noise(trial)[k - 1]) for k in one.rounds)
 
 
 def _loss(one: Learned) -> Figure:
@@ -106,11 +100,12 @@ def _error(one: Learned) -> Figure:
 
 def _metric(one: Learned, metric: str) -> list[Panel]:
     run = one.run
-    over = [(arm, e) for arm in FORMS for e in run.updates]
+    over = [(arm, e) for arm in _plain(one) for e in run.updates]
+    over += [(PROJECTED, run.updates[0])] if PROJECTED in run.arms else []
     ends = dict.fromkeys((run.updates[0], run.updates[-1]))
     by_round = [
         Curve(_label(trial), (one.budget(trial),), _x(one), one.by_round(trial, metric))
-        for arm in (OBJ, OUT)
+        for arm in _plain(one)
         for e in ends
         for trial in [Trial(arm, e, run.per_update[0])]
     ]
@@ -147,22 +142,23 @@ def totals(one: Learned, found: Sequence[Trial]) -> str:
 def _levels(one: Learned, metric: str, x: Sequence[float]) -> list[Curve]:
     """Return the runs without noise, and beside errors what no record is needed for."""
     lines = [
-        level(f"no noise, E = {e}", one.at(Trial(OBJ, e, math.inf), metric), x, _OPEN)
+        level(f"no noise, E = {e}", one.at(quiet, metric), x, one.budget(quiet))
         for e in one.run.updates
+        for quiet in [Trial(one.run.arms[0], e, math.inf)]
     ]
     return [*lines, _commonest(one, x)] if metric == ERROR else lines
 
 
 def _commonest(one: Learned, x: Sequence[float]) -> Curve:
-    return commonest_label(np.asarray(one.one.test.targets), x, delta=DELTA)
+    return commonest_label(one.one.test_labels, x, delta=one.run.delta)
 
 
 def _rhos(found: Sequence[Learned]) -> Figure:
     panels = []
     for one in found:
         curves = []
-        for rho in rhos(one.run):
-            swept = [Trial(OUT, 1, each, rho) for each in one.run.per_update]
+        for rho in schedules(one.run):
+            swept = [Trial(OUT, one.run.updates[0], each, rho) for each in one.run.per_update]
             curves.append(
                 Curve(
                     f"OutG, rho {rho}",
@@ -174,15 +170,15 @@ def _rhos(found: Sequence[Learned]) -> Figure:
         curves.append(_commonest(one, one.run.per_update))
         places = tuple(
             (trial.per_update, f"{trial.per_update:g}\n(total {one.budget(trial).total:.3g})")
-            for trial in _trials(one, OUT, 1)
+            for trial in _trials(one, OUT, one.run.updates[0])
         )
-        label = f"{NAMES[one.run.data]}: {ERROR}"
+        label = f"{one.name}: {ERROR}"
         panels.append(Panel(_X, label, tuple(curves), places, log_x=True))
     return Figure(
         FIGURE_7,
-        f"{FIGURE_7}: output perturbation under other choices of rho, E = 1",
+        f"{FIGURE_7}: output perturbation under other choices of rho",
         "Is output perturbation held back by the parameter rho? (E.1) is the schedule of all other "
-        "runs; beside it a hundredth of it, and constants.",
+        "runs; beside it stand a hundredth of it and constants, at the least E.",
         "its test error depends on epsilon much more than on rho.",
         tuple(panels),
     )
@@ -203,23 +199,27 @@ def _bounds(found: Sequence[Learned]) -> Figure:
 def _bound(one: Learned) -> Panel:
     x, curves = _x(one), []
     ends = dict.fromkeys((one.run.per_update[0], one.run.per_update[-1]))
+    few = one.run.updates[0]
     for each in ends:
-        trial = Trial(AVERAGED, 1, each)
+        trial = Trial(AVERAGED, few, each)
         budget = (one.budget(trial),)
         curves.append(Curve(_label(trial), budget, x, one.by_round(trial, LOSS)))
-        for e in dict.fromkeys((1, one.run.updates[-1])):
+        for e in dict.fromkeys((few, one.run.updates[-1])):
             label = f"bound (5.2b), E = {e}, epsilon {each:g} an update"
             spent = (one.budget(Trial(AVERAGED, e, each)),)
             curves.append(Curve(label, spent, x, bound(one, each, e), reference=True))
-    label = f"{NAMES[one.run.data]}: objective, and the bound on its gap"
+    label = f"{one.name}: objective, and the bound on its gap"
     return Panel("round", label, tuple(curves), log_y=True)
 
 
 def bound(one: Learned, per_update: float, updates: int) -> tuple[Measured, ...]:
     """Return (5.2b) after each of the measured rounds."""
-    facts = one.facts[Trial(AVERAGED, 1, per_update)]
-    facts = dataclasses.replace(facts, local_updates=updates)
+    facts = one.facts(Trial(AVERAGED, updates, per_update))
     return tuple(Measured.computed(nonsmooth_bound(facts, int(t))) for t in one.rounds)
+
+
+def _plain(one: Learned) -> list[str]:
+    return [arm for arm in one.run.arms if arm != PROJECTED]
 
 
 def _trials(one: Learned, arm: str, updates: int) -> list[Trial]:
@@ -227,7 +227,7 @@ def _trials(one: Learned, arm: str, updates: int) -> list[Trial]:
 
 
 def _label(trial: Trial) -> str:
-    rho = "" if trial.rho == SCHEDULE else f", rho {trial.rho}"
+    rho = "" if trial.rho == "(E.1)" else f", rho {trial.rho}"
     return f"{trial.arm}, E = {trial.updates}{rho}, epsilon {trial.per_update:g} an update"
 
 
@@ -237,121 +237,131 @@ def _x(one: Learned) -> tuple[float, ...]:
 
 def orderings(found: Sequence[Learned]) -> tuple[Ordering, ...]:
     """Return the orderings of Figures 5 to 7 and of Theorem 5.4, and ours."""
-    each = [
-        claim
-        for one in found
-        for claim in (_noise_order(one), *_losses(one), *_errors(one), *_ours(one))
-    ]
-    return (*each, *(_rho(one) for one in found), *(_below_bound(one) for one in found))
+    each = [claim for one in found for claim in (*_noise_order(one), *_losses(one), *_ours(one))]
+    bounds = [_below_bound(one) for one in found if OBJ in one.run.arms]
+    return (*each, *(_rho(one) for one in found), *bounds)
 
 
-def _noise_order(one: Learned) -> Ordering:
-    def size(arm: str, each: float) -> Measured:
-        return Measured.computed(one.noise[Trial(arm, one.run.updates[0], each)][-1])
+def _noise_order(one: Learned) -> list[Ordering]:
+    few = one.run.updates[0]
+
+    def size(arm: str, each: float) -> tuple[str, Measured]:
+        return arm, Measured.computed(one.noise(Trial(arm, few, each))[-1])
 
     pairs = tuple(
-        Pair(_where(one.run.updates[0], each), (OUT, size(OUT, each)), (OBJ, size(OBJ, each)))
+        Pair(_where(few, each), size(out, each), size(obj, each))
+        for obj, out in one.rivals
         for each in one.run.per_update
     )
-    return Ordering(part_of(one, "noise"), "ObjG adds more noise (6.5) than OutG", pairs)
+    return _claimed(part_of(one, "noise"), "ObjG adds more noise (6.5) than OutG", pairs)
+
+
+def _claimed(
+    part: str, claim: str, pairs: tuple[Pair, ...], whose: Literal["paper", "ours"] = "paper"
+) -> list[Ordering]:
+    """Return the claim, if what it compares was run."""
+    return [Ordering(part, claim, pairs, whose)] if pairs else []
 
 
 def _losses(one: Learned) -> list[Ordering]:
-    part, run = part_of(one, "objective"), one.run
-    at = partial(_named, one, LOSS)
+    run = one.run
+    at = partial(_named, one)
     falling = tuple(
-        Pair(f"{arm}, E = {e}", at(f"epsilon {more:g}", arm, e, more),
-             at(f"epsilon {less:g}", arm, e, less))
-        for arm in (OBJ, OUT)
+        Pair(f"{arm}, E = {e}", at(LOSS, f"epsilon {more:g}", Trial(arm, e, more)),
+             at(LOSS, f"epsilon {less:g}", Trial(arm, e, less)))
+        for arm in _plain(one)
         for e in run.updates
         for less, more in pairwise(run.per_update)
     )  # fmt: skip
     updates = tuple(
-        Pair(f"{OBJ}, epsilon {each:g} an update", at(f"E = {many}", OBJ, many, each),
-             at(f"E = {few}", OBJ, few, each))
+        Pair(f"{obj}, epsilon {each:g} an update", at(LOSS, f"E = {many}", Trial(obj, many, each)),
+             at(LOSS, f"E = {few}", Trial(obj, few, each)))
+        for obj in _plain(one) if obj.startswith("Obj")
         for each in run.per_update
         for few, many in pairwise(run.updates)
     )  # fmt: skip
-    return [
-        Ordering(part, "the smaller epsilon, the larger the objective", falling),
-        Ordering(part, "the objective of ObjG is below that of OutG",
-                 _against(one, OUT, LOSS, LOSS)),
-        Ordering(part, "more local updates, smaller objective of ObjG (at a larger total epsilon)",
-                 updates),
-    ]  # fmt: skip
-
-
-def _errors(one: Learned) -> list[Ordering]:
-    run = one.run
-    rivals = [(OUT, e) for e in run.updates] + [(OBJ, run.updates[0])]
-    at = partial(_named, one, ERROR)
-    pairs = tuple(
-        Pair(f"epsilon {each:g} an update", at(f"{OBJ}, E = {many}", OBJ, many, each),
-             at(f"{arm}, E = {e}", arm, e, each))
+    errors = tuple(
+        Pair(f"epsilon {each:g} an update", at(ERROR, f"{obj}, E = {many}", Trial(obj, many, each)),
+             at(ERROR, f"{arm}, E = {e}", Trial(arm, e, each)))
+        for obj, out in one.rivals
         for each in run.per_update
         for many in run.updates[1:]
-        for arm, e in rivals
+        for arm, e in [*((out, e) for e in run.updates), (obj, run.updates[0])]
     )  # fmt: skip
-    claim = "ObjG with several local updates has a smaller test error than OutG, or ObjG with one"
-    return [Ordering(part_of(one, "test error"), claim, pairs)]
+    part = part_of(one, "objective")
+    return [
+        *_claimed(part, "the smaller epsilon, the larger the objective", falling),
+        *_claimed(part, "the objective of ObjG is below that of OutG",
+                  _against(one, one.rivals, LOSS)),
+        *_claimed(part, "more local updates, smaller objective of ObjG (at a larger total epsilon)",
+                  updates),
+        *_claimed(part_of(one, "test error"), "ObjG with several local updates has a smaller test "
+                  "error than OutG, or ObjG with one", errors),
+    ]  # fmt: skip
 
 
 def _ours(one: Learned) -> list[Ordering]:
     """Return what objective perturbation owes to feasible releases alone."""
     part = part_of(one, "objective")
+    projected = [(OBJ, PROJECTED)] if {OBJ, PROJECTED} <= {*one.run.arms} else []
     return [
-        Ordering(part, "at equal gradient noise: ObjG is below OutG that projects after every "
-                 "noise", _against(one, PROJECTED, LOSS, LOSS), "ours"),
-        Ordering(part, "at equal gradient noise: ObjG is below OutG whose release is projected "
-                 "once", _against(one, OUT, LOSS, CLIPPED_LOSS), "ours"),
+        *_claimed(part, "at equal gradient noise: ObjG is below OutG that projects after every "
+                  "noise", _against(one, projected, LOSS), "ours"),
+        *_claimed(part, "at equal gradient noise: ObjG is below OutG whose release is projected "
+                  "once", _against(one, one.rivals, CLIPPED_LOSS), "ours"),
     ]  # fmt: skip
 
 
-def _against(one: Learned, rival: str, metric: str, theirs: str) -> tuple[Pair, ...]:
-    return tuple(
-        Pair(_where(e, each), _named(one, metric, OBJ, OBJ, e, each),
-             _named(one, theirs, rival, rival, e, each))
-        for e in one.run.updates
-        for each in one.run.per_update
-    )  # fmt: skip
+def _against(
+    one: Learned, rivals: Sequence[tuple[str, str]], theirs: str
+) -> tuple[Pair, ...]:  # fmt: skip
+    """Return the comparisons within the sets of the run, and within a box that binds."""
+    run, found = one.run, []
+    boxes = {f"u = {listed(run.box)}": None, f"u = {run.binding_box}": run.binding_box}
+    for reading, box in list(boxes.items())[: 1 + bool(run.binding_box)]:
+        for mine, rival in rivals:
+            few = box is not None or rival == PROJECTED
+            for e in run.updates[:1] if few else run.updates:
+                for each in run.per_update:
+                    both = [Trial(arm, e, each, box=box) for arm in (mine, rival)]
+                    found.append(
+                        Pair(_where(e, each), _named(one, LOSS, mine, both[0]),
+                             _named(one, theirs, rival, both[1]), reading)
+                    )  # fmt: skip
+    return tuple(found)
 
 
-def _named(
-    one: Learned, metric: str, name: str, arm: str, updates: int, per_update: float
-) -> tuple[str, Measured]:
-    return name, one.at(Trial(arm, updates, per_update), metric)
+def _named(one: Learned, metric: str, name: str, trial: Trial) -> tuple[str, Measured]:
+    return name, one.at(trial, metric)
 
 
 def _rho(one: Learned) -> Ordering:
+    """Return the claim of Figure 7, from the two differences within each repetition."""
     run = one.run
-    table = [[one.at(Trial(OUT, 1, each, rho), ERROR) for each in run.per_update]
-             for rho in rhos(run)]  # fmt: skip
-    across_rho = max(_range([row[k] for row in table]) for k in range(len(run.per_update)))
-    across_epsilon = min(_range(row) for row in table)
+    errors = np.array([[one.at(Trial(OUT, run.updates[0], each, rho), ERROR).values
+                        for each in run.per_update] for rho in schedules(run)])  # fmt: skip
+    across_rho = np.max(np.ptp(errors, axis=0), axis=0)
+    across_epsilon = np.min(np.ptp(errors, axis=1), axis=0)
     pair = Pair(
-        NAMES[run.data],
-        ("largest difference among rhos, at one epsilon", Measured.computed(across_rho)),
-        ("least difference among epsilons, at one rho", Measured.computed(across_epsilon)),
+        one.name,
+        ("largest difference among rhos, at one epsilon", Measured.of(across_rho)),
+        ("least difference among epsilons, at one rho", Measured.of(across_epsilon)),
     )
-    claim = f"{NAMES[run.data]}: the test error of OutG depends less on rho than on epsilon"
+    claim = f"{one.name}: the test error of OutG depends less on rho than on epsilon"
     return Ordering(FIGURE_7, claim, (pair,))
 
 
-def _range(values: list[Measured]) -> float:
-    means = [value.mean for value in values]
-    return max(means) - min(means)
-
-
 def _below_bound(one: Learned) -> Ordering:
+    few = one.run.updates[0]
     pairs = tuple(
         Pair(
             f"epsilon {each:g} an update, after {one.run.rounds} rounds",
-            ("objective, at least the gap", one.at(Trial(AVERAGED, 1, each), LOSS)),
-            ("bound (5.2b)", bound(one, each, 1)[-1]),
+            ("objective, at least the gap", one.at(Trial(AVERAGED, few, each), LOSS)),
+            ("bound (5.2b)", bound(one, each, few)[-1]),
         )
         for each in one.run.per_update
     )
-    return Ordering(BOUND, f"{NAMES[one.run.data]}: the gap is below the bound", pairs)
+    return Ordering(BOUND, f"{one.name}: the gap is below the bound", pairs)
 
 
 def _where(updates: int, each: float) -> str:

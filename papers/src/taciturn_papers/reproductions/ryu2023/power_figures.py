@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import pairwise
+from pathlib import Path
 
 from taciturn.kernel.privacy import epsilon_of
 from taciturn_papers.reproductions.figure import (
-    Budget,
     Curve,
     Figure,
     Measured,
@@ -23,7 +23,6 @@ from taciturn_papers.reproductions.ryu2023.power_flow import (
     ASKED,
     ATTACK,
     DEMAND,
-    GAUSSIAN,
     GRADIENT,
     LAST_GRADIENT,
     LAST_RESIDUAL,
@@ -37,7 +36,7 @@ from taciturn_papers.reproductions.ryu2023.power_flow import (
     published_scale,
     variance,
 )
-from taciturn_papers.reproductions.ryu2023.settings import BETA, GRID_DELTA, PER_UPDATE, Trial
+from taciturn_papers.reproductions.ryu2023.settings import PER_UPDATE, Trial, multiplier
 
 NUMBERS = {"case14": "Figure 3", "case118": "Figure 4"}
 TABLE = "Table 1"
@@ -47,7 +46,17 @@ _MANY = 30  # places of a curve by round
 
 def our_part(one: Answered) -> str:
     """Return the name of our figure of one network."""
-    return f"Our figure, {one.run.case}"
+    return f"Our figure, {_short(one.run.case)}"
+
+
+def published_part(one: Published) -> str:
+    """Return "Figure 3" or "Figure 4", or a name for another network."""
+    name = _short(one.run.case)
+    return NUMBERS.get(name, f"As in Figures 3 and 4, {name}")
+
+
+def _short(case: str) -> str:
+    return Path(case).name
 
 
 def figures(runs: Sequence[Published], answers: Sequence[Answered]) -> tuple[Figure, ...]:
@@ -56,7 +65,7 @@ def figures(runs: Sequence[Published], answers: Sequence[Answered]) -> tuple[Fig
 
 
 def _published(one: Published) -> Figure:
-    run, name = one.run, NUMBERS[one.run.case]
+    run, name = one.run, published_part(one)
     few, many = run.updates[0], run.updates[-1]
     panels = [
         _over(one, NOISE, few, f"noise magnitude (6.2), E = {few}"),
@@ -117,7 +126,7 @@ def _residuals(one: Published) -> list[Curve]:
 
 def _questions(one: Answered) -> Figure:
     demand, floor = Measured.computed(one.demand), Measured.computed(one.floor)
-    x, nothing, no_noise = one.run.totals, Budget(0.0, GRID_DELTA), Budget(math.inf, GRID_DELTA)
+    x, nothing, no_noise = one.run.totals, one.budget(0.0), one.budget(math.inf)
     guess = level("guessing that there is no demand", demand, x, nothing)
     quiet = level("no noise, as many rounds", floor, x, no_noise)
     panels = [
@@ -154,9 +163,10 @@ def _asked(one: Answered, metric: str, *levels: Curve) -> Panel:
 
 def table(runs: Sequence[Published]) -> Table:
     """Return Table 1: variances as published, and at the sensitivities that can be proved."""
+    first = runs[0].run
     rows = [
         ("published: 2 beta (Obj), beta (Out)", f"{each:g}",
-         *(f"{variance(arm, published_scale(arm, each)):.3g}" for arm in PLACED), "")
+         *(f"{variance(arm, published_scale(first, arm, each)):.3g}" for arm in PLACED), "")
         for each in PER_UPDATE
     ]  # fmt: skip
     for one in runs:
@@ -168,7 +178,8 @@ def table(runs: Sequence[Published]) -> Table:
         ]  # fmt: skip
     return Table(
         TABLE,
-        f"{TABLE}: variance of the noise on one coordinate, beta {BETA:g}, delta {GRID_DELTA:g}",
+        f"{TABLE}: variance of the noise on one coordinate, beta {first.beta:g}, delta "
+        f"{first.delta:g}",
         ("sensitivity", "epsilon of one update", *PLACED, "an ObjG update really costs"),
         tuple(rows),
         "The published sensitivities leave out |a_i|, how many flows and generators stand in a "
@@ -180,14 +191,13 @@ def table(runs: Sequence[Published]) -> Table:
 
 def needed_scale(one: Published, arm: str, per_update: float) -> float:
     """Return the scale that the paper's calibration gives at a sensitivity that can be proved."""
-    law = 1.0 if PLACED[arm].laplace else GAUSSIAN
-    return law * one.network.sensitivity(arm) / per_update
+    return multiplier(arm, per_update, one.run.delta) * one.network.sensitivity(arm)
 
 
 def one_update(one: Published, per_update: float) -> float:
     """Return the exact epsilon of one ObjG answer with the published noise."""
-    ratio = one.network.sensitivity("ObjG") / published_scale("ObjG", per_update)
-    return float(epsilon_of(GRID_DELTA, ratio))
+    ratio = one.network.sensitivity("ObjG") / published_scale(one.run, "ObjG", per_update)
+    return float(epsilon_of(one.run.delta, ratio))
 
 
 _RIVALS = (("ObjG", "OutG"), ("ObjL", "OutL"))
@@ -203,7 +213,7 @@ def orderings(runs: Sequence[Published], answers: Sequence[Answered]) -> tuple[O
 
 
 def _published_orders(one: Published) -> list[Ordering]:
-    part, run = NUMBERS[one.run.case], one.run
+    part, run = published_part(one), one.run
     few, many = run.updates[0], run.updates[-1]
     tight = (run.per_update[0],)
     rising = tuple(
@@ -267,8 +277,8 @@ def _table_orders(runs: Sequence[Published]) -> list[Ordering]:
         return arm, Measured.computed(variance(arm, scale))
 
     stated = tuple(
-        Pair(f"epsilon {each:g}", of(small, published_scale(small, each)),
-             of(large, published_scale(large, each)))
+        Pair(f"epsilon {each:g}", of(small, published_scale(runs[0].run, small, each)),
+             of(large, published_scale(runs[0].run, large, each)))
         for each in PER_UPDATE
         for small, large in pairwise(("OutL", "ObjL", "OutG", "ObjG"))
     )  # fmt: skip

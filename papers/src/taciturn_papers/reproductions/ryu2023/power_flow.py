@@ -17,21 +17,14 @@ from taciturn.typing import HostArray
 from taciturn_papers.attacks import infer_demand
 from taciturn_papers.reproductions.figure import Budget, Measured
 from taciturn_papers.reproductions.portions import Portion, Results, Work
-from taciturn_papers.reproductions.ryu2023.settings import (
-    BETA,
-    GRID_DELTA,
-    GRID_RHO,
-    GridRuns,
-    Sampled,
-    Trial,
-)
+from taciturn_papers.reproductions.ryu2023.settings import GridRuns, Sampled, Trial, multiplier
 from taciturn_power import (
     Flow,
     Grid,
     Part,
     Question,
     Settings,
-    bundled_case,
+    chosen_case,
     chosen_zones,
     grid,
     network,
@@ -56,14 +49,12 @@ PLACED: Mapping[str, Placement] = MappingProxyType(
     }
 )
 NOISE, OBJECTIVE, APART = "noise magnitude", "objective, (per unit) squared", "consensus residual"
-GAUSSIAN = math.sqrt(2 * math.log(1.25 / GRID_DELTA))
 
 
-def published_scale(name: str, per_update: float) -> float:
+def published_scale(run: GridRuns, name: str, per_update: float) -> float:
     """Return sigma or b: Table 1 is sigma^2 or 2 b^2, with sensitivity 2 beta (Obj), beta (Out)."""
-    arm = PLACED[name]
-    sensitivity = BETA if arm.output else 2 * BETA
-    return (1.0 if arm.laplace else GAUSSIAN) * sensitivity / per_update
+    sensitivity = run.beta if PLACED[name].output else 2 * run.beta
+    return multiplier(name, per_update, run.delta) * sensitivity
 
 
 def variance(name: str, scale: float) -> float:
@@ -76,6 +67,7 @@ class Zoned:
     """A network in zones, and how far one demand can move a zone's gradient."""
 
     made: Grid
+    run: GridRuns
 
     @cached_property
     def rows(self) -> list[HostArray]:
@@ -93,38 +85,43 @@ class Zoned:
         """Return a bound on what one demand moves, in the norm of the arm's law.
 
         The gradient of (6.1) moves by 2 beta a_i. The step projects in the metric M = 1/eta + rho
-        on shared variables, which is at least sqrt(t), and a projection does not expand in its own
-        metric: |dz|_2 <= |dg|_2 / sqrt(t). Its 1-norm is at most sqrt(n_p) as large.
+        on shared variables, which is at least 1/eta_t, and a projection does not expand in its own
+        metric: |dz|_2 <= eta_t |dg|_2. Its 1-norm is at most sqrt(n_p) as large.
         """
         arm = PLACED[name]
         order = 1 if arm.laplace and not arm.output else 2
         longest = max(float(np.linalg.norm(a, order, axis=1).max()) for a in self.rows)
         width = math.sqrt(max(a.shape[1] for a in self.rows)) if arm.laplace else 1.0
-        return 2 * BETA * longest * (width / math.sqrt(round_number) if arm.output else 1.0)
+        step = self.run.step / math.sqrt(round_number)
+        return 2 * self.run.beta * longest * (width * step if arm.output else 1.0)
 
-    def total(self, trial: Trial, rounds: int) -> float:
-        """Return the epsilon that all T E answers spend at `GRID_DELTA`, at these sensitivities.
+    def total(self, trial: Trial) -> float:
+        """Return the epsilon that all T E answers spend at delta, at these sensitivities.
 
         Exact for Gaussian noise: mu^2 = sum (sensitivity / sigma)^2. For Laplace noise on
         gradients the accountant's; on solutions, whose sensitivity falls with t, the plain sum.
         """
-        scale = published_scale(trial.arm, trial.per_update)
+        rounds, delta = self.run.rounds, self.run.delta
+        scale = published_scale(self.run, trial.arm, trial.per_update)
         ratios = [self.sensitivity(trial.arm, t) / scale for t in range(1, rounds + 1)]
         arm = PLACED[trial.arm]
         if not arm.laplace:
-            return float(
-                epsilon_of(GRID_DELTA, math.sqrt(trial.updates * np.sum(np.square(ratios))))
-            )
+            return float(epsilon_of(delta, math.sqrt(trial.updates * np.sum(np.square(ratios)))))
         if arm.output:
             return trial.updates * sum(ratios)
         events = [(Laplace().event(1 / ratios[0]), rounds * trial.updates)]
-        return account(events, delta=GRID_DELTA, relation=TargetChange(BETA)).epsilon
+        return account(events, delta=delta, relation=TargetChange(self.run.beta)).epsilon
 
 
-def linearised(name: str) -> Zoned:
-    """Return a bundled network in its zones, for linearised steps."""
-    net = network(bundled_case(name))
-    return Zoned(grid(relax(net), chosen_zones(net, None), linearised=True))
+def linearised(run: GridRuns) -> Zoned:
+    """Return a network in its zones, for linearised steps."""
+    return Zoned(_zoned(run, linearised=True), run)
+
+
+def _zoned(run: GridRuns, *, linearised: bool = False) -> Grid:
+    net = network(chosen_case(run.case))
+    zones = chosen_zones(net, None if run.zones == "given" else run.zones)
+    return grid(relax(net), zones, linearised=linearised)
 
 
 @dataclass(frozen=True)
@@ -143,7 +140,7 @@ class Published(Sampled):
 
     def budget(self, trial: Trial) -> Budget:
         """Return what a run of this trial spends in all."""
-        return Budget(self.network.total(trial, self.run.rounds), GRID_DELTA)
+        return Budget(self.network.total(trial), self.run.delta)
 
 
 def grid_trials(run: GridRuns) -> list[Trial]:
@@ -153,7 +150,7 @@ def grid_trials(run: GridRuns) -> list[Trial]:
 
 def published(run: GridRuns) -> Work[Published]:
     """Return the runs of all four arms on one network."""
-    net = linearised(run.case)
+    net = linearised(run)
 
     def portion(trial: Trial) -> Portion:
         title = f"{run.case}: {trial.arm}, E = {trial.updates}, epsilon {trial.per_update:g}"
@@ -173,22 +170,22 @@ def published(run: GridRuns) -> Work[Published]:
 def _published_runs(net: Zoned, run: GridRuns, trial: Trial) -> dict[str, HostArray]:
     """Return every metric of a trial, `(S, T)`."""
     seeds = range(run.seeds)
-    found = np.stack([published_run(net, trial, run.rounds, seed=seed) for seed in seeds])
+    found = np.stack([published_run(net, trial, seed=seed) for seed in seeds])
     metrics = (NOISE, OBJECTIVE, APART)
     return {metric: found[:, :, place] for place, metric in enumerate(metrics)}
 
 
-def published_run(net: Zoned, trial: Trial, rounds: int, *, seed: int) -> Float[HostArray, "T 3"]:
+def published_run(net: Zoned, trial: Trial, *, seed: int) -> Float[HostArray, "T 3"]:
     """Return (6.2), sum_p f_p(z_p) and |w - z|_2 over shared variables, after every round.
 
-    Algorithm 3.1 with rho = 100 and eta_t = 1/sqrt(t). A zone begins a round where its last update
-    ended; the mean of its updates is sent. With infinite epsilon there is no noise.
+    Algorithm 3.1 with a constant rho and eta_t = step / sqrt(t). A zone begins a round where its
+    last update ended; the mean of its updates is sent. With infinite epsilon there is no noise.
     """
     made, draw = net.made, np.random.default_rng(seed)
     public = made.relaxation.flat()
     zones = [_Zone(net, zone, trial, public[part.columns]) for zone, part in enumerate(made.parts)]
     rows = []
-    for t in range(1, rounds + 1):
+    for t in range(1, net.run.rounds + 1):
         public = _average(made.parts, [zone.offered() for zone in zones], public)
         noise = sum(zone.round(t, public, draw) for zone in zones)
         rows.append((noise, *_looks(zones, public)))
@@ -203,16 +200,16 @@ class _Zone:
         self.a, self.tie = net.rows[zone], net.shared[zone]
         self.demand = net.made.relaxation.demand[self.part.rows]
         self.step = net.made.sets.solvers[zone].minimum
-        self.trial = trial
+        self.trial, self.run = trial, net.run
         self.state, self.mean, self.dual = start, start, np.zeros_like(start)
 
     def offered(self) -> HostArray:
         """Return z - lambda / rho."""
-        return self.mean - self.dual / GRID_RHO
+        return self.mean - self.dual / self.run.rho
 
     def round(self, t: int, public: HostArray, draw: np.random.Generator) -> float:
         """Make E updates, then the dual's; return the sum of |noise|."""
-        around, pull, total = public[self.part.columns], math.sqrt(t), 0.0
+        around, pull, total = public[self.part.columns], math.sqrt(t) / self.run.step, 0.0
         solutions = []
         for _ in range(self.trial.updates):
             noise = self._noise(draw)
@@ -220,21 +217,21 @@ class _Zone:
             solutions.append(self.state)
             total += float(np.sum(np.abs(noise)))
         self.mean = np.mean(solutions, axis=0)
-        self.dual = self.dual + self.tie * GRID_RHO * (around - self.mean)
+        self.dual = self.dual + self.tie * self.run.rho * (around - self.mean)
         return total
 
     def _updated(self, around: HostArray, pull: float, noise: HostArray) -> HostArray:
         output = PLACED[self.trial.arm].output
         slope = 2 * self.a.T @ (self.a @ self.state + self.demand)
-        towards = self.tie * (GRID_RHO * around + self.dual)
+        towards = self.tie * (self.run.rho * around + self.dual)
         linear = pull * self.state + towards - slope - (0 if output else noise)
-        solution = self.step(linear, pull + GRID_RHO * self.tie)
+        solution = self.step(linear, pull + self.run.rho * self.tie)
         return solution + noise if output else solution
 
     def _noise(self, draw: np.random.Generator) -> HostArray:
         if math.isinf(self.trial.per_update):
             return np.zeros(len(self.state))
-        scale = published_scale(self.trial.arm, self.trial.per_update)
+        scale = published_scale(self.run, self.trial.arm, self.trial.per_update)
         law = draw.laplace if PLACED[self.trial.arm].laplace else draw.normal
         return np.asarray(law(0.0, scale, len(self.state)))
 
@@ -304,12 +301,12 @@ class Answered:
 
     def budget(self, total: float) -> Budget:
         """Return the budget of a run."""
-        return Budget(total, GRID_DELTA)
+        return Budget(total, self.run.delta)
 
 
 def answered(run: GridRuns) -> Work[Answered]:
     """Return every question's runs on one network, at every total."""
-    made = with_hessians(run.case)
+    made = with_hessians(run)
     cases = [(name, total) for name in ASKED for total in run.totals]
 
     def portion(name: str, total: float) -> Portion:
@@ -342,17 +339,16 @@ def _question_runs(made: Grid, run: GridRuns, name: str, total: float) -> dict[s
     return several | {READABLE: np.array([share for _, share in found])}
 
 
-def with_hessians(case: str) -> Grid:
-    """Return a bundled network in its zones, with public Hessians."""
-    net = network(bundled_case(case))
-    return grid(relax(net), chosen_zones(net, None))
+def with_hessians(run: GridRuns) -> Grid:
+    """Return a network in its zones, with public Hessians."""
+    return _zoned(run)
 
 
 def flow_of(made: Grid, run: GridRuns, name: str, total: float, *, seed: int) -> Flow:
     """Return one run of an arm that spends `total`; infinite for a run without noise."""
     question, average = ASKED[name]
     settings = Settings(question, run.question_rounds, average=average)
-    return solve_privately(made, settings, beta=BETA, epsilon=total, delta=GRID_DELTA, seed=seed)
+    return solve_privately(made, settings, beta=run.beta, epsilon=total, delta=run.delta, seed=seed)
 
 
 def question_run(
