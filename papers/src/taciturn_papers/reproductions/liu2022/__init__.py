@@ -213,9 +213,9 @@ def notes(decided: tuple[Ordering, ...], scale: Scale) -> tuple[str, ...]:
         "never heights of curves. It gives no rho, no eta of DP-VRADMM and no number of epochs, "
         "and two values of gamma; every claim is judged under each reading.",
         "Figure 3: with gamma = 1 the printed step of DP-SADMM is 2 |Q_v| / (lambda_2 (t + 1)), "
-        "and diverges at these lambda_2; with gamma = 1 + eta rho |A'A| it has no positive "
-        "solution at first (claim liu2022/sc-step), and eta is taken without the factor gamma. "
-        "What diverges is no number and decides nothing.",
+        "at these lambda_2 of the order of 1e5 at first; with gamma = 1 + eta rho |A'A| it has no "
+        "positive solution at first (claim liu2022/sc-step), and eta is taken without the factor "
+        "gamma. A gap that is no number decides nothing.",
         "The restart of the strongly convex DP-VRADMM shows the gradient without noise, so its "
         "curve in Figure 3 keeps no budget (claim liu2022/thm1); nothing else that is drawn asks "
         "for more than its total, but for readings with the noise of the theorems, whose constants "

@@ -24,6 +24,7 @@ from taciturn_papers.reproductions.liu2022.arms import (
     Arm,
     PublishedArm,
     Scores,
+    SoundArm,
     accelerated_renyi,
     accelerated_sadmm,
     accelerated_vradmm,
@@ -127,37 +128,26 @@ class Results:
 def figure(view: View, parts: list[Results], scale: Scale) -> Figure:
     """Return a figure: for every data set the objective gap and the test error.
 
-    Drawn is the first reading under which every gap is a number.
+    What is printed is drawn under the first reading.
     """
-
-    def drawn(reading: int) -> bool:
-        return all(
-            math.isfinite(value.mean)
-            for part in parts
-            for arm in view.arms
-            for value in part.values(view.kind, arm, "gap", reading)
-        )
-
-    reading = next(filter(drawn, range(len(scale.readings))), 0)
     measures: tuple[What, ...] = ("gap", "error")
-    panels = tuple(_panel(view, part, scale, what, reading) for part in parts for what in measures)
+    panels = tuple(_panel(view, part, scale, what) for part in parts for what in measures)
     question = (
-        "What do the methods reach at equal total (epsilon, delta)? As published: "
-        f"{scale.readings[reading]}."
+        "What do the methods reach at equal total (epsilon, delta)? Published: "
+        f"{scale.readings[0]}."
     )
     return Figure(view.id, view.title, question, view.shows, panels)
 
 
-def _panel(view: View, part: Results, scale: Scale, what: What, reading: int) -> Panel:
+def _panel(view: View, part: Results, scale: Scale, what: What) -> Panel:
     budgets = tuple(Budget(e, scale.delta) for e in scale.budgets)
     no_noise, curves = Budget(math.inf, scale.delta), []
     for arm in view.arms:
-        found = part.values(view.kind, arm, what, reading)
+        found = part.values(view.kind, arm, what, 0)
         if isinstance(arm, PublishedArm) and arm.reference:
             curves.append(level(arm.name, found[0], scale.budgets, no_noise))
         else:
-            restarts = arm == VR and view.kind == "ridge"
-            marks = ("gradient of the restarts",) if restarts else ()
+            marks = _not_private(view, arm, scale.readings[0])
             curves.append(Curve(arm.name, budgets, scale.budgets, found, marks))
     task = part.tasks[view.kind]
     if what == "error":
@@ -170,6 +160,14 @@ def _panel(view: View, part: Results, scale: Scale, what: What, reading: int) ->
     label = "objective gap" if what == "gap" else "test error (1 - accuracy)"
     labelled = ticks(e for e in scale.budgets if e != 0.8)
     return Panel("total epsilon", f"{part.name}: {label}", tuple(curves), labelled, log_x=True)
+
+
+def _not_private(view: View, arm: Arm, reading: Reading) -> tuple[str, ...]:
+    if isinstance(arm, SoundArm):
+        return ()
+    restarts = arm.method == "vradmm" and view.kind == "ridge"
+    found = {"gradient of the restarts": restarts, "noise": reading.noise == "theorems"}
+    return tuple(name for name, true in found.items() if true)
 
 
 def tables(parts: list[Results], scale: Scale) -> tuple[Table, ...]:

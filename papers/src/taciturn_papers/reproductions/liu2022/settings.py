@@ -108,7 +108,7 @@ class Reading:
 
 READINGS = (
     Reading("long"),
-    Reading("long-stiff", rho=1.0),
+    Reading("long-rho-1", rho=1.0, per_norm=False),
     Reading("short-stiff", gamma="bound", rho=1.0),
     Reading("short-rho-1", gamma="bound", rho=1.0, per_norm=False),
     Reading("one-epoch", epochs=1),
