@@ -16,7 +16,7 @@ STRENGTHS, PENALTIES = (0.0, 2.0), (0.1, 1.0)
 def step(t: int, *, ridge: float, strength: float, penalty: float) -> float:
     """Return the eta that solves eta = 2 gamma |Q| / (mu t), gamma = 1 + eta penalty.
 
-    With c = 2 |Q| / (mu t) that is eta = c / (1 - c penalty): negative while c penalty > 1; none at 1.
+    With c = 2 |Q| / (mu t) that is eta = c / (1 - c penalty), negative while c penalty > 1.
 
     Parameters
     ----------
