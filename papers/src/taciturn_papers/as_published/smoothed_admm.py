@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from functools import partial
 from typing import Any, Literal, NamedTuple, TypeVar
@@ -12,13 +13,20 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from taciturn.algorithms.splitting import Iterate, least_norm
 from taciturn.kernel.records import Shard
 from taciturn.problems import Structured
 from taciturn.typing import Array, HostArray, Vector
 
 TreeT = TypeVar("TreeT")
 Method = Literal["vradmm", "sadmm", "renyi"]
+
+
+class Iterate(NamedTuple):
+    """x, y and the scaled dual."""
+
+    x: Vector
+    y: Float[Array, "k"]
+    dual: Float[Array, "m"]
 
 
 class Constants(NamedTuple):
@@ -79,6 +87,8 @@ class PublishedADMM(eqx.Module):
         Q^-1, `(D, D)`; None for I.
     largest
         |Q|, 1 + 4 v for smoothing of strength v.
+    inverse
+        (A')^+, which `run` computes for the restarts.
     """
 
     problem: Structured
@@ -88,6 +98,7 @@ class PublishedADMM(eqx.Module):
     epochs: int = eqx.field(static=True)
     smoother: Float[Array, "D D"] | None = None
     largest: float = 1.0
+    inverse: Float[Array, "m D"] | None = None
 
     def run(
         self, records: Shard, constants: Constants, seeds: Sequence[int]
@@ -96,9 +107,12 @@ class PublishedADMM(eqx.Module):
         count = int(np.sum(np.asarray(records.mask)))
         drawn = poisson(count, self.batch, self.epochs * self.inner, seeds)
         keys = jnp.stack([jax.random.key(seed) for seed in seeds])
-        rows = _single(records)
+        method, rows = self, _single(records)
+        if self.method == "vradmm" and self.problem.ridge:
+            inverse = np.linalg.pinv(self.problem.forward.sparse().toarray().T)
+            method = dataclasses.replace(self, inverse=jnp.asarray(inverse))
         given = Constants(*(jnp.asarray(part, rows.features.dtype) for part in constants))
-        return np.asarray(_runs(_single(self), rows, given, drawn, keys), np.float64)
+        return np.asarray(_runs(_single(method), rows, given, drawn, keys), np.float64)
 
     def one(self, records: Shard, at: Constants, drawn: Batches, key: Array) -> Float[Array, "D"]:
         """Return the model of one run."""
@@ -129,14 +143,14 @@ class PublishedADMM(eqx.Module):
         self, records: Shard, at: Constants, drawn: Batches, key: Array, start: Iterate
     ) -> Vector:
         """Return the output of Algorithm 1."""
-        restart, ridge = self.problem.ridge > 0, self.problem.ridge
+        ridge = self.problem.ridge
         count = jnp.sum(records.mask)
 
         def epoch(state: tuple[Iterate, Vector], s: Array) -> tuple[tuple[Iterate, Vector], Vector]:
             here, anchor = state
             full = self._slope(records, anchor, count) - ridge * anchor
-            if restart:
-                dual = least_norm(self.problem, full + ridge * anchor) / at.rho
+            if self.inverse is not None:
+                dual = -(self.inverse @ (full + ridge * anchor)) / at.rho
                 here = Iterate(anchor, here.y, dual)
 
             def step(inner: tuple[Iterate, Vector], k: Array) -> tuple[Any, None]:
@@ -154,7 +168,7 @@ class PublishedADMM(eqx.Module):
             return (last, mean), mean
 
         (_, last), means = jax.lax.scan(epoch, (start, start.x), jnp.arange(self.epochs))
-        return last if restart else jnp.mean(means, axis=0)
+        return last if ridge else jnp.mean(means, axis=0)
 
     def step(self, here: Iterate, gradient: Vector, at: Constants, t: Array) -> Iterate:
         """Return the iterate after step t (from 0) on a noised gradient G."""

@@ -169,7 +169,7 @@ class Scale:
 FULL = Scale(
     data=(Data("w8a"), Data("mushrooms"), Data("ijcnn1"), Data("adult")),
     budgets=(0.05, 0.1, 0.2, 0.4, 0.8, 1.0),
-    seeds=6,
+    seeds=5,
     epochs=3,
     records=25_000,
 )
