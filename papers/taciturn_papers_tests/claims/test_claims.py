@@ -1,5 +1,6 @@
 """The register: every verdict is recomputed, and its numbers have a second source."""
 
+import dataclasses
 import math
 from typing import get_args
 
@@ -15,6 +16,8 @@ from taciturn.problems import Box, Squared
 from taciturn_papers.as_published import penalised_box
 from taciturn_papers.claims import REGISTER, Verdict, claims_named
 from taciturn_papers.claims import huang2019_thm2 as thm2
+from taciturn_papers.claims import liu2022_rates as rates
+from taciturn_papers.claims import liu2022_sc_step as sc_step
 from taciturn_papers.claims import liu2022_thm1 as liu1
 from taciturn_papers.claims import liu2022_thm2 as liu2
 from taciturn_papers.claims import ryu2023_flows as flows
@@ -178,6 +181,44 @@ def test_no_noise_and_no_horizon_meet_the_conditions_of_liu_theorem_2(decided):
                                                               + theta * records**2)))  # fmt: skip
             assert not (ratio >= 1.5 and order <= allowed)
     assert decided("liu2022/thm2").verdict == "vacuous"
+
+
+def test_the_strongly_convex_step_solves_its_equation_and_is_positive_from_one_round_on():
+    for strength, penalty in ((0.0, 1.0), (2.0, 0.1), (0.0, 0.0)):
+        first = sc_step.first_positive(0.01, strength, penalty)
+        assert first == max(1, math.floor(2 * (1 + 4 * strength) * penalty / 0.01) + 1)
+        for t in (1, first - 2, first, first + 7):
+            eta = sc_step.step(t, ridge=0.01, strength=strength, penalty=penalty)
+            gamma = 1 + eta * penalty
+            assert eta == pytest.approx(2 * gamma * (1 + 4 * strength) / (0.01 * t))
+            assert (eta > 0) == (t >= first)
+    assert sc_step.CLAIM.decide().verdict == sc_step.CLAIM.verdict == "does not hold"
+
+
+def test_a_rate_is_refuted_only_if_a_whole_interval_is_below_it(monkeypatch):
+    theorem = rates.Theorem("sadmm", 1, 0.005)
+
+    def gaps(self, place):
+        """A gap of order h, but for tau, in which it does not fall; and seeds apart by 10 %."""
+        order = place.h / math.sqrt(place.share)
+        return order * (1 + 0.1 * np.random.default_rng(place.records).random(rates.SEEDS))
+
+    monkeypatch.setattr(rates.Theorem, "gaps", gaps)
+    n, epsilon, d, tau = rates.decide(theorem).rows
+    assert tau[1] == pytest.approx(0.0, abs=1e-9)
+    for power in (n[1], epsilon[1], d[1]):
+        assert power == pytest.approx(1.0, abs=0.1)
+    assert rates.decide(theorem).verdict == "holds with conditions"
+    monkeypatch.setattr(rates.Theorem, "gaps", lambda self, place: place.h**1.1 * np.ones(10))
+    assert rates.decide(theorem).verdict == "holds"
+    assert rates.decide(dataclasses.replace(theorem, power=2)).verdict == "not reproduced"
+
+
+def test_records_of_more_columns_have_the_same_products():
+    few, many = (rates.instance(40, columns, ridge=False) for columns in (8, 24))
+    products = [np.asarray(each[0].stacked.features[0], float) for each in (few, many)]
+    np.testing.assert_allclose(products[0] @ products[0].T, products[1] @ products[1].T, atol=1e-5)
+    assert few[2] == pytest.approx(many[2], rel=0.01)
 
 
 def test_restarts_hurt_where_a_is_tall_only(decided):

@@ -42,15 +42,25 @@ from taciturn_papers.as_published.rate_bounds import (
     smooth_bound,
     strongly_convex_bound,
 )
+from taciturn_papers.as_published.smoothed_admm import (
+    Constants,
+    Method,
+    PublishedADMM,
+    graph_smoother,
+    smoother,
+)
 
 __all__ = [
     "AgentState",
+    "Constants",
     "Form",
     "GossipLinks",
     "GossipMethod",
     "Links",
     "LocalUpdates",
+    "Method",
     "NoisedStep",
+    "PublishedADMM",
     "PublishedSettings",
     "RateFacts",
     "Recovered",
@@ -61,6 +71,7 @@ __all__ = [
     "claimed_epsilon",
     "coupling",
     "dp_recal",
+    "graph_smoother",
     "message_change",
     "noisy_gossip",
     "nonsmooth_bound",
@@ -69,6 +80,7 @@ __all__ = [
     "rounds",
     "running_average",
     "smooth_bound",
+    "smoother",
     "strongly_convex_bound",
     "unprox_elastic",
     "unprox_none",

@@ -51,10 +51,12 @@ def decide() -> Finding:
     return Finding(
         verdict="does not hold" if gap < 1e-9 else "not reproduced",
         summary=(
-            "In the strongly convex case the restart uses the gradient without noise: an observer "
+            "Decided under one reading, the strongly convex form: its restart uses the gradient "
+            "without noise, and an observer "
             f"of the iterates recovers it to a relative {gap:.1e} on the support of y, so no c_2 "
             "makes the published algorithm private: epsilon is infinite. "
-            "Without that restart a constant exists, but it is not given: the "
+            "Under the other, the general convex form without restarts, a constant exists, but it "
+            "is not given, and nothing is decided (Algorithm 1 calls it c_1, the theorem c_2): the "
             f"snapshot inside every answer alone needs c_2 >= {rows[0][2]:.2f} at epsilon "
             f"{rows[0][0]:g} and {rows[-1][2]:.2f} at epsilon {rows[-1][0]:g} (delta {DELTA:g})."
         ),

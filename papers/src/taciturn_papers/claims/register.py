@@ -5,6 +5,8 @@ from __future__ import annotations
 from taciturn.errors import InputError
 from taciturn_papers.claims import (
     huang2019_thm2,
+    liu2022_rates,
+    liu2022_sc_step,
     liu2022_smoothing,
     liu2022_thm1,
     liu2022_thm2,
@@ -41,6 +43,8 @@ REGISTER: tuple[Claim, ...] = (
     liu2022_thm2.CLAIM,
     liu2022_thm4_rank.CLAIM,
     liu2022_smoothing.CLAIM,
+    liu2022_sc_step.CLAIM,
+    *liu2022_rates.CLAIMS,
 )
 
 

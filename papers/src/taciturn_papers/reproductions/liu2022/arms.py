@@ -1,144 +1,160 @@
-"""The competitors: DP-VRADMM, DP-SADMM, Renyi-DP ADMM and DP proximal SGD; their runs."""
+"""The competitors: Algorithms 1 and 2 as printed, and what `taciturn train` runs; their runs."""
 
 from __future__ import annotations
 
-import dataclasses
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float
 
 from taciturn.algorithms import (
-    SADMM,
-    VRADMM,
+    AcceleratedADMM,
+    AcceleratedRenyiADMM,
+    AcceleratedVRADMM,
     NoisyGradient,
-    RenyiADMM,
     StarAlgorithm,
     variance_reduction,
 )
+from taciturn.calibration import multiplier_for_all
 from taciturn.engine import Plan, plan
+from taciturn.kernel.privacy import Event, GaussianAnswer, Sampled
 from taciturn.kernel.questions import Gradient, MinibatchGradient, Oracle
 from taciturn.problems import L1, NoRegulariser, Problem, WholeSpace, public_facts
 from taciturn.typing import HostArray
+from taciturn_papers.as_published import Constants, Method, PublishedADMM, graph_smoother, smoother
 from taciturn_papers.reproductions.arms import repeated
 from taciturn_papers.reproductions.figure import Budget, Measured
-from taciturn_papers.reproductions.liu2022.settings import (
-    CLIP,
-    DELTA,
-    LASSO_WEIGHT,
-    ROUNDS,
-    Scale,
-    Task,
-)
+from taciturn_papers.reproductions.liu2022.settings import Divided, Reading, Scale, Task
 from taciturn_papers.reproductions.portions import Arrays, Portion, Work
 
-Steps = Literal["published", "public"]
-# algorithm, questions, and rounds for a number of epochs
+Along = Literal["columns", "shuffled", "graph"]
+# algorithm, questions and rounds
 Parts = tuple[StarAlgorithm, tuple[Oracle, ...], int]
 
 
 @dataclass(frozen=True)
-class StructuredArm:
-    """A competitor.
+class SoundArm:
+    """A competitor in sound form, with settings from public facts.
 
     Attributes
     ----------
-    name
-        As readers see it.
     parts
-        From the task, the number of epochs and the bound on a record's coefficient.
+        From the task and the scale.
     asks
         What it asks; methods that ask the same need the same noise.
-    order
-        The columns as given, or shuffled.
+    """
+
+    name: str
+    parts: Callable[[Task, Scale], Parts]
+    asks: Literal["gradients", "differences", "full gradients"]
+
+
+@dataclass(frozen=True)
+class PublishedArm:
+    """A competitor as printed.
+
+    Attributes
+    ----------
+    strength
+        v.
+    along
+        What is smoothed over: neighbouring columns, columns in a random order, or the graph.
+    shorter
+        A factor of the step.
     reference
         Whether it is run without noise.
     """
 
     name: str
-    parts: Callable[[Task, int, float], Parts]
-    asks: Literal["gradients", "differences", "full gradients"]
-    order: Literal["given", "shuffled"] = "given"
+    method: Method
+    strength: float = 0.0
+    along: Along = "columns"
+    shorter: float = 1.0
     reference: bool = False
 
 
-def sadmm(steps: Steps, smoothing: float = 0.0) -> StructuredArm:
-    """Return DP-SADMM: one noised mini-batch gradient a step."""
-
-    def parts(task: Task, epochs: int, clip: float) -> Parts:
-        algorithm = SADMM(task.problem, smoothing, step_rule=steps)
-        return algorithm, _batches(task, clip), epochs * task.inner
-
-    return StructuredArm(f"DP-SADMM{_how(steps, smoothing)}", parts, "gradients")
+Arm = SoundArm | PublishedArm
 
 
-def vradmm(steps: Steps, smoothing: float = 0.0, *, shuffled: bool = False) -> StructuredArm:
-    """Return DP-VRADMM: a noised full gradient an epoch, noised differences from it."""
+def published(method: Method, strength: float = 0.0, along: Along = "columns") -> PublishedArm:
+    """Return DP-VRADMM, DP-SADMM or the DP-ADMM of Chen and Lee as printed."""
+    names = {"vradmm": "DP-VRADMM", "sadmm": "DP-SADMM", "renyi": "Renyi-DP ADMM"}
+    how = {"columns": "", "shuffled": ", columns shuffled", "graph": ", along the graph"}[along]
+    v = f", v = {strength:g}{how}" if strength else ""
+    return PublishedArm(f"{names[method]} as published{v}", method, strength, along)
 
-    def parts(task: Task, epochs: int, clip: float) -> Parts:
+
+def shortened(factor: float) -> PublishedArm:
+    """Return DP-VRADMM as printed without smoothing, all steps times a factor."""
+    name = f"DP-VRADMM as published, steps times {factor:g}"
+    return PublishedArm(name, "vradmm", shorter=factor)
+
+
+def accelerated_sadmm(strength: float = 0.0) -> SoundArm:
+    """Return DP-SADMM with momentum and public steps: one noised mini-batch gradient a step."""
+
+    def parts(task: Task, scale: Scale) -> Parts:
+        algorithm = AcceleratedADMM(task.problem, strength)
+        return algorithm, _batches(task, scale), scale.epochs * task.inner
+
+    return SoundArm(_ours("accelerated DP-SADMM", strength), parts, "gradients")
+
+
+def accelerated_vradmm(strength: float = 0.0) -> SoundArm:
+    """Return DP-VRADMM with momentum: a noised gradient an epoch, noised differences from it."""
+
+    def parts(task: Task, scale: Scale) -> Parts:
         oracles, noise = variance_reduction(
-            task.problem.loss, clip=clip, spread=clip, rate=task.rate, inner=task.inner
+            task.problem.loss, clip=scale.clip, spread=scale.clip, rate=task.rate, inner=task.inner
         )
-        algorithm = VRADMM(
-            task.problem, smoothing, inner=task.inner, snapshot_noise=noise, step_rule=steps
+        algorithm = AcceleratedVRADMM(
+            task.problem, strength, inner=task.inner, snapshot_noise=noise
         )
-        return algorithm, oracles, epochs * algorithm.epoch
+        return algorithm, oracles, scale.epochs * algorithm.epoch
 
-    name = f"DP-VRADMM{_how(steps, smoothing)}"
-    if shuffled:
-        return StructuredArm(f"{name}, columns shuffled", parts, "differences", "shuffled")
-    return StructuredArm(name, parts, "differences")
+    return SoundArm(_ours("accelerated DP-VRADMM", strength), parts, "differences")
 
 
-def renyi(steps: Steps) -> StructuredArm:
-    """Return Renyi-DP ADMM, the paper's DP-ADMM, for the lasso."""
+def accelerated_renyi() -> SoundArm:
+    """Return Renyi-DP ADMM with momentum, for the lasso."""
 
-    def parts(task: Task, epochs: int, clip: float) -> Parts:
-        algorithm = RenyiADMM(task.problem, step_rule=steps)
-        return algorithm, _batches(task, clip), epochs * task.inner
+    def parts(task: Task, scale: Scale) -> Parts:
+        algorithm = AcceleratedRenyiADMM(task.problem)
+        return algorithm, _batches(task, scale), scale.epochs * task.inner
 
-    return StructuredArm(f"Renyi-DP ADMM{_how(steps, 0.0)}", parts, "gradients")
+    return SoundArm(_ours("accelerated Renyi-DP ADMM", 0.0), parts, "gradients")
 
 
-def proximal() -> StructuredArm:
+def proximal() -> SoundArm:
     """Return DP proximal SGD, for the lasso."""
 
-    def parts(task: Task, epochs: int, clip: float) -> Parts:
-        plain = Problem(task.problem.loss, L1(LASSO_WEIGHT), WholeSpace())
-        return NoisyGradient(plain), _batches(task, clip), epochs * task.inner
+    def parts(task: Task, scale: Scale) -> Parts:
+        plain = Problem(task.problem.loss, L1(scale.lasso_weight), WholeSpace())
+        return NoisyGradient(plain), _batches(task, scale), scale.epochs * task.inner
 
-    return StructuredArm("DP proximal SGD", parts, "gradients")
+    return SoundArm("DP proximal SGD", parts, "gradients")
 
 
-def noisy_gradient() -> StructuredArm:
-    """Return what `taciturn train` uses: 200 full gradients, the structure as a regulariser."""
+def noisy_gradient() -> SoundArm:
+    """Return the default of `taciturn train`: full gradients, the structure as a regulariser."""
 
-    def parts(task: Task, epochs: int, clip: float) -> Parts:
-        del epochs
+    def parts(task: Task, scale: Scale) -> Parts:
         algorithm = NoisyGradient(task.problem.composed)
-        return algorithm, (Gradient(task.problem.loss, clip),), ROUNDS
+        return algorithm, (Gradient(task.problem.loss, scale.clip),), scale.rounds
 
-    return StructuredArm("noisy gradient (ours)", parts, "full gradients")
-
-
-def without_noise(arm: StructuredArm, name: str) -> StructuredArm:
-    """Return a method under its name in the paper for runs that protect nothing."""
-
-    def parts(task: Task, epochs: int, clip: float) -> Parts:
-        del clip
-        return arm.parts(task, epochs, math.inf)
-
-    return dataclasses.replace(arm, name=name, parts=parts, reference=True)
+    return SoundArm("noisy gradient (ours)", parts, "full gradients")
 
 
-def _batches(task: Task, clip: float) -> tuple[Oracle, ...]:
-    return (MinibatchGradient(task.problem.loss, clip, task.rate),)
+def _batches(task: Task, scale: Scale) -> tuple[Oracle, ...]:
+    return (MinibatchGradient(task.problem.loss, scale.clip, task.rate),)
 
 
-def _how(steps: Steps, smoothing: float) -> str:
-    return f", {steps} steps" + (f", v = {smoothing:g}" if smoothing else "")
+def _ours(name: str, strength: float) -> str:
+    return f"{name} (ours)" + (f", v = {strength:g}" if strength else "")
 
 
 @dataclass(frozen=True)
@@ -149,74 +165,161 @@ class Scores:
     error: Measured
 
 
-# noise multipliers by what is asked, one for each budget
-Known = Mapping[str, tuple[float, ...]]
+def search(title: str, settings: tuple[object, ...], compute: Callable[[], float]) -> Work[float]:
+    """Return the work of one search for the noise of a budget."""
+    portion = Portion(title, settings, lambda: {"noise": np.array(compute())})
+    return Work.of(portion, lambda found: float(found["noise"]))
 
 
-def multipliers(task: Task, arm: StructuredArm, scale: Scale, name: str) -> Work[tuple[float, ...]]:
-    """Return the noise multipliers of what an arm asks on a data set, one for each budget."""
-
-    def portion(budget: float) -> Portion:
-        one = dataclasses.replace(scale, budgets=(budget,))
-
-        def compute() -> dict[str, HostArray]:
-            return {"multiplier": np.array(planned(task, arm, one, {})[0].multiplier)}
-
-        title = f"{name}: noise of {arm.asks} at epsilon {budget:g}"
-        return Portion(title, (name, arm.asks, budget), compute)
-
-    return Work(
-        tuple(map(portion, scale.budgets)),
-        lambda found: tuple(
-            float(found[name, arm.asks, budget]["multiplier"]) for budget in scale.budgets
-        ),
+def noise_of_plan(task: Task, arm: SoundArm, scale: Scale, name: str, budget: float) -> Work[float]:
+    """Return the noise multiplier of what a sound arm asks on a data set."""
+    title = f"{name}: noise of {arm.asks} at epsilon {budget:g}"
+    return search(
+        title,
+        (name, arm.asks, budget),
+        lambda: planned(task, arm, scale, [(budget, None)])[0].multiplier,
     )
 
 
-def scored(task: Task, arm: StructuredArm, scale: Scale, known: Known) -> dict[str, HostArray]:
-    """Return gaps and errors `(B, S)`, all budgets and seeds as one compiled program."""
-    plans = planned(task, arm, scale, known)
-    seeds = range(scale.seeds)
-    models = np.asarray(repeated(plans, task.train, seeds=seeds, keep=frozenset())[0], np.float64)
-    return {
-        "gap": np.array([task.gaps(each) for each in models]),
-        "error": np.array([task.errors(each) for each in models]),
-    }
+def noise_as_printed(
+    task: Task, method: Method, reading: Reading, scale: Scale, name: str, budget: float
+) -> Work[float]:
+    """Return sigma of u_t on a data set under a reading.
+
+    Of the accountant: for DP-SADMM the least that the budget allows on Poisson batches. In (6) u
+    must cover a gradient on all records, which one record moves by 2 l / n, and the change on a
+    batch, by 2 l / b: it is regarded as the sum of two noises of equal variance, one for each, of
+    which the two answers together fit the budget. Post-processing allows to add them up.
+    """
+    asks, epochs = "sums (6)" if method == "vradmm" else "gradients as published", reading.epochs
+    title = f"{name}: noise of {asks} at epsilon {budget:g}, {epochs} epochs, {reading.noise}"
+    settings = (name, asks, budget, epochs, reading.noise)
+    steps, bound = epochs * task.inner, scale.lipschitz
+
+    def events(multiplier: float) -> list[tuple[Event, int]]:
+        found: list[tuple[Event, int]] = [(Sampled(GaussianAnswer(multiplier), task.rate), steps)]
+        if method == "vradmm":
+            found.append((GaussianAnswer(multiplier / task.rate), steps))
+        return found
+
+    def compute() -> float:
+        if reading.noise == "theorems":
+            return _of_theorem(task, method, steps, scale, budget)
+        terms = Budget(budget, scale.delta).terms
+        least = multiplier_for_all(
+            events, epsilon=budget, delta=scale.delta, relation=terms.adjacency.relation
+        )
+        return least * 2 * bound / task.batch * (math.sqrt(2) if method == "vradmm" else 1)
+
+    return search(title, settings, compute)
 
 
-def scores_of(found: Arrays) -> tuple[Scores, ...]:
-    """Return the scores at every budget, of what `scored` returned."""
-    pairs = zip(found["gap"], found["error"], strict=True)
-    return tuple(Scores(Measured.of(gap), Measured.of(error)) for gap, error in pairs)
+def _of_theorem(task: Task, method: Method, steps: int, scale: Scale, epsilon: float) -> float:
+    """Return sigma of Theorem 1 (DP-VRADMM) or 2."""
+    log, records = math.log(1 / scale.delta), task.train.counts[0]
+    if method == "vradmm":
+        return scale.lipschitz * math.sqrt(scale.constant * steps * log) / (records * epsilon)
+    order = log / ((1 - scale.theta) * epsilon) + 1
+    variance = 20 * order * steps / (scale.theta * epsilon)
+    return scale.lipschitz * math.sqrt(variance) / records
 
 
-def planned(task: Task, arm: StructuredArm, scale: Scale, known: Known) -> list[Plan]:
-    """Return a plan for every budget, delta 5e-4, replace-one; for a reference one without noise.
+def scored_as_printed(
+    task: Task, parts: Divided, arm: PublishedArm, scale: Scale, noises: Sequence[Sequence[float]]
+) -> dict[str, HostArray]:
+    """Return gaps and errors `(R, B, S)` of a printed arm under every reading.
+
+    Parameters
+    ----------
+    noises
+        sigma under every reading at every budget, `(R, B)`.
+    """
+    size = task.train.dimension
+    matrix = None if arm.strength == 0 else smoother(size, arm.strength)
+    largest = 1 + 4 * arm.strength
+    if arm.along == "shuffled" and matrix is not None:
+        order = np.random.default_rng(0).permutation(size)
+        matrix = matrix[np.ix_(order, order)]
+    if arm.along == "graph":
+        matrix = graph_smoother(parts.edges, size, arm.strength)
+        largest = float(1 / np.linalg.eigvalsh(matrix)[0])
+    smoothing = None if matrix is None else jnp.asarray(matrix)
+    models: dict[int, Float[HostArray, "S D"]] = {}
+    for epochs in sorted({reading.epochs for reading in scale.readings}):
+        places = [k for k, each in enumerate(scale.readings) if each.epochs == epochs]
+        method = PublishedADMM(
+            task.problem, arm.method, task.batch, task.inner, epochs, smoothing, largest
+        )
+        given = _constants(task, arm, [scale.readings[k] for k in places], noises, places)
+        found = method.run(task.train.shard(0), given, range(scale.seeds))
+        models |= dict(zip(places, np.split(found, len(places)), strict=True))
+    each = [models[k] for k in range(len(scale.readings))]
+    return _scores(task, np.stack(each))
+
+
+def _constants(
+    task: Task, arm: PublishedArm, readings: Sequence[Reading], noises: Sequence[Sequence[float]],
+    places: Sequence[int],
+) -> Constants:  # fmt: skip
+    norm = task.problem.forward.norm_squared()
+    rows = [
+        (
+            noise,
+            each.rho / norm if each.per_norm else each.rho,
+            norm if each.gamma == "bound" else 0.0,
+            each.step * arm.shorter,
+        )
+        for each, place in zip(readings, places, strict=True)
+        for noise in noises[place]
+    ]
+    return Constants(*jnp.asarray(rows, jnp.float32).T)
+
+
+def scored(task: Task, arm: SoundArm, scale: Scale, known: Sequence[float]) -> dict[str, HostArray]:
+    """Return gaps and errors `(1, B, S)`, all budgets and seeds as one compiled program."""
+    plans = planned(task, arm, scale, list(zip(scale.budgets, known, strict=True)))
+    models = repeated(plans, task.train, seeds=range(scale.seeds), keep=frozenset())[0]
+    return _scores(task, np.asarray(models, np.float64)[None])
+
+
+def _scores(task: Task, models: Float[HostArray, "R B S D"]) -> dict[str, HostArray]:
+    flat = models.reshape(-1, models.shape[-1])
+    shape = models.shape[:-1]
+    return {"gap": task.gaps(flat).reshape(shape), "error": task.errors(flat).reshape(shape)}
+
+
+def scores_of(found: Arrays) -> tuple[tuple[Scores, ...], ...]:
+    """Return the scores under every reading at every budget, of what `scored` returned."""
+    return tuple(
+        tuple(Scores(Measured.of(g), Measured.of(e)) for g, e in zip(gaps, errors, strict=True))
+        for gaps, errors in zip(found["gap"], found["error"], strict=True)
+    )
+
+
+def planned(
+    task: Task, arm: SoundArm, scale: Scale, budgets: Sequence[tuple[float, float | None]]
+) -> list[Plan]:
+    """Return a plan for every budget, replace-one.
 
     A multiplier that is known spares the search for it; the certificate is computed afresh.
 
     Parameters
     ----------
-    known
-        Multipliers by what is asked, where they are.
+    budgets
+        Epsilon with the multiplier, where it is known.
     """
-    clip = math.inf if arm.reference else CLIP
-    algorithm, oracles, rounds = arm.parts(task, scale.epochs, clip)
+    algorithm, oracles, rounds = arm.parts(task, scale)
     bare = Problem(task.problem.loss, NoRegulariser(), WholeSpace())
-    facts = public_facts(bare, task.train, clip=clip)
-    budgets = (math.inf,) if arm.reference else scale.budgets
-    found: Sequence[float | None] = (None,) * len(budgets)
-    if not arm.reference:
-        found = known.get(arm.asks, found)
+    facts = public_facts(bare, task.train, clip=scale.clip)
     return [
         plan(
             facts,
             algorithm,
             oracles,
-            Budget(budget, DELTA).terms,
+            Budget(budget, scale.delta).terms,
             rounds=rounds,
             precision="float32",
             multiplier=multiplier,
         )
-        for budget, multiplier in zip(budgets, found, strict=True)
+        for budget, multiplier in budgets
     ]
