@@ -161,7 +161,7 @@ def test_the_optimum_of_the_published_setting_is_zero():
 def test_without_noise_the_published_gossip_reaches_the_least_squares_solution(method):
     subject = small_ring(balanced=False)
     links = noisy_gossip(
-        subject.gradient, lambda v: v, metropolis(ring(AGENTS)), np.ones(FEATURES),
+        subject.gradient, lambda v, _: v, metropolis(ring(AGENTS)), np.ones(FEATURES),
         NoisedStep(0.9, 0.0, 1.0), method=method, rounds=3000, seed=0,
     )  # fmt: skip
     rows, targets = subject.features.reshape(-1, FEATURES), subject.targets.ravel()
@@ -176,7 +176,7 @@ def test_a_message_moves_as_in_two_whole_runs_that_differ_in_one_agents_loss(met
     own = float(mixing.lazy.matrix()[0, 0])
     sent = [
         noisy_gossip(
-            lambda agent, _, s=sign: np.array([s if agent == 0 else 0.0]), lambda v: v, mixing,
+            lambda agent, _, s=sign: np.array([s if agent == 0 else 0.0]), lambda v, _: v, mixing,
             np.zeros(1), NoisedStep(0.5, 1.0, 1.02), method=method, rounds=2, seed=0,
         ).messages[:, 0, 0]
         for sign in (1.0, -1.0)

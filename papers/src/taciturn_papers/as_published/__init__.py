@@ -7,6 +7,7 @@ claims.
 
 from taciturn_papers.as_published.dp_recal import (
     AgentState,
+    Hop,
     Links,
     NoisedStep,
     Variant,
@@ -14,6 +15,7 @@ from taciturn_papers.as_published.dp_recal import (
     claimed_epsilon,
     coupling,
     dp_recal,
+    hops,
 )
 from taciturn_papers.as_published.exact_recovery import (
     Recovered,
@@ -25,6 +27,8 @@ from taciturn_papers.as_published.local_schedules import Form, PublishedSettings
 from taciturn_papers.as_published.noisy_gossip import (
     GossipLinks,
     GossipMethod,
+    Round,
+    gossip_rounds,
     message_change,
     noisy_gossip,
 )
@@ -41,16 +45,20 @@ __all__ = [
     "Form",
     "GossipLinks",
     "GossipMethod",
+    "Hop",
     "Links",
     "NoisedStep",
     "PublishedSettings",
     "RateFacts",
     "Recovered",
+    "Round",
     "Variant",
     "agent_step",
     "claimed_epsilon",
     "coupling",
     "dp_recal",
+    "gossip_rounds",
+    "hops",
     "message_change",
     "noisy_gossip",
     "nonsmooth_bound",
