@@ -7,6 +7,7 @@ claims.
 
 from taciturn_papers.as_published.dp_recal import (
     AgentState,
+    GradientOf,
     Hop,
     Links,
     NoisedStep,
@@ -45,6 +46,7 @@ __all__ = [
     "Form",
     "GossipLinks",
     "GossipMethod",
+    "GradientOf",
     "Hop",
     "Links",
     "NoisedStep",

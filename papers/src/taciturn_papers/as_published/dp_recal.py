@@ -49,7 +49,7 @@ class NoisedStep:
 
     @property
     def largest_alpha(self) -> float:
-        """alpha of Lemma 5, the largest step of any agent."""
+        """Alpha of Lemma 5, the largest step of any agent."""
         return float(np.max(self.alpha))
 
     def steps(self, walk: Walk) -> Float[HostArray, " T"]:

@@ -17,11 +17,12 @@ def balanced_walk(graph: Graph, hops: int, *, seed: int) -> Walk:
     needs no Hamiltonian cycle, unlike I-ADMM, and no draw but the ties; the seed is public.
     """
     draw = np.random.default_rng(seed)
-    chances = draw.random((checks.at_least("hops", hops, 1), graph.agents))
-    neighbours, counts = graph.neighbours(), np.zeros(graph.agents)
-    holders = [int(draw.integers(graph.agents))]
-    for chance in chances[1:]:
+    neighbours = [agents.tolist() for agents in graph.neighbours()]
+    counts, holders = [0] * graph.agents, [int(draw.integers(graph.agents))]
+    for chances in draw.random((checks.at_least("hops", hops, 1) - 1, graph.agents)).tolist():
         counts[holders[-1]] += 1
         near = neighbours[holders[-1]]
-        holders.append(int(near[np.argmin(counts[near] + chance[near])]))
+        holders.append(
+            min(near, key=[c + u for c, u in zip(counts, chances, strict=True)].__getitem__)
+        )
     return Walk(graph, np.array(holders))
