@@ -132,7 +132,7 @@ class Scale:
 
 
 FULL = Scale(
-    sets=SETS, losses=LOSSES, rival_sets=SETS[:3], records=40_000, hops=2400, repetitions=5,
+    sets=SETS, losses=LOSSES, rival_sets=SETS[:2], records=40_000, hops=2400, repetitions=5,
     published_repetitions=5, sizes=(4, 8, 16, 32), walks=10, most_rounds=4000, optimum_tol=1e-6,
     solver_rounds=40, images=SETS[1:],
 )  # fmt: skip
