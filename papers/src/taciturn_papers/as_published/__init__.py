@@ -40,6 +40,11 @@ from taciturn_papers.as_published.rate_bounds import (
     smooth_bound,
     strongly_convex_bound,
 )
+from taciturn_papers.as_published.relay_rates import (
+    RelayRate,
+    activation_probabilities,
+    central_step,
+)
 
 __all__ = [
     "AgentState",
@@ -53,9 +58,12 @@ __all__ = [
     "PublishedSettings",
     "RateFacts",
     "Recovered",
+    "RelayRate",
     "Round",
     "Variant",
+    "activation_probabilities",
     "agent_step",
+    "central_step",
     "claimed_epsilon",
     "coupling",
     "dp_recal",
