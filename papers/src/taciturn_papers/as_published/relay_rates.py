@@ -51,8 +51,8 @@ class RelayRate:
     """Theorem 3 where its constants can be computed: quadratic f_i(y) = L_i y^2 / 2, r = 0, D = 1.
 
     There the saddle subdifferential of (3) is linear, M w with w = (lambda, x, y), and invertible
-    if some L_i > 0. So it is metrically subregular everywhere, with modulus zeta = 1 / sigma_min(M);
-    the solution 0 is unique; and, without noise, the theorem claims
+    if some L_i > 0. So it is metrically subregular everywhere, with modulus
+    zeta = 1 / sigma_min(M); the solution 0 is unique; and, without noise, the theorem claims
 
         E_k |w^{k+1}|^2_W <= phi / (phi + 1) |w^k|^2_W,      W = Pi^-1 S,
         phi = (zeta (|Q| + |H - A|) + 1)^2 |W| |(H + A')^-1 S|^2 |S^-1|,
