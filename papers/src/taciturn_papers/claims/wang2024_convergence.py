@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from jaxtyping import Float
@@ -118,7 +118,11 @@ def proof_gap() -> float:
     rate = halves(ring(8))
     draw = np.random.default_rng(0)
     copies, x, zero = draw.standard_normal((8, 1)), np.zeros(1), np.zeros((8, 1))
-    gradient = lambda agent, point: rate.curvatures[agent] * point  # noqa: E731 - used once
+
+    def gradient(agent: int, point: HostArray) -> HostArray:
+        slope: HostArray = rate.curvatures[agent] * point
+        return slope
+
     theirs, *_ = central_step(gradient, _same, x, copies, zero, 0.5)
     before = AgentState(copies[0], zero[0])
     printed, _ = agent_step(before, x, x, gradient(0, copies[0]), 0.5, 8, _same)
@@ -153,7 +157,7 @@ def decide_rate() -> Finding:
     )
 
 
-def _order(rows: list[tuple[float, ...]]) -> float:
+def _order(rows: Sequence[tuple[float, ...]]) -> float:
     table = np.log(np.array(rows))
     return float(np.polyfit(table[:, 0], table[:, 1], 1)[0])
 

@@ -28,13 +28,12 @@ from taciturn_papers.reproductions.wang2024.costs import (
 )
 from taciturn_papers.reproductions.wang2024.figures import (
     BY_LOSS,
-    NO_NOISE,
     title_of,
     usual,
     weights_text,
 )
 from taciturn_papers.reproductions.wang2024.runs import Cell
-from taciturn_papers.reproductions.wang2024.settings import Scale
+from taciturn_papers.reproductions.wang2024.settings import NO_NOISE, Scale
 from taciturn_papers.reproductions.wang2024.tables import BY_GRAPH, FAIR
 
 _OTHERS = tuple(name for name in METHODS if name not in {"RECAL", CENTRAL, TREE_MASKED})
@@ -136,19 +135,19 @@ def _printed_budgets(chosen: list[Cell], loss: str, scale: Scale) -> Ordering:
 
 def _nearer_and_sooner(
     cell: Cell, weights: Weights, totals: tuple[float, float], scale: Scale
-) -> tuple[Pair, Pair]:
+) -> list[Pair]:
+    """Return by the error at the end and, where runs come so near, by when they do for good."""
     runs = cell.printed[RECAL_PRINTED]
     places = [cell.case(RECAL_PRINTED, usual(weights, total, scale))[1] for total in totals]
     where, reading = title_of(cell), weights_text(weights, scale)
-    near, far = ((_total(t), runs.last(at)) for t, at in zip(totals, places, strict=True))
-    soon, late = (
-        (_total(total), Measured.of(runs.settled[:, at]))
-        for total, at in zip(totals, places, strict=True)
-    )
-    return (
-        Pair(where, near, far, f"{reading}, error at the end"),
-        Pair(where, soon, late, f"{reading}, hops until it stays below {NEAR:g}"),
-    )
+    measures = {"error at the end": [runs.last(at) for at in places]}
+    if weights == "paper":
+        soon = [Measured.of(runs.settled[:, at]) for at in places]
+        measures[f"hops until it stays below {NEAR:g}"] = soon
+    return [
+        Pair(where, (_total(totals[0]), low), (_total(totals[1]), high), f"{reading}, {measure}")
+        for measure, (low, high) in measures.items()
+    ]
 
 
 def _total(total: float) -> str:
@@ -221,7 +220,11 @@ def _sound_orders(chosen: list[Cell], loss: str, budget: Budget) -> list[Orderin
     found = []
     for what, words in (("relative", "relative error"), ("wrong", "test error")):
         pairs = tuple(
-            Pair(title_of(cell), *(_last(cell, name, budget, what) for name in ("RECAL", rival)))
+            Pair(
+                title_of(cell),
+                _last(cell, "RECAL", budget, what),
+                _last(cell, rival, budget, what),
+            )
             for rival in _OTHERS
             for cell in chosen
             if (rival, budget) in cell.outcomes

@@ -95,9 +95,8 @@ def one_run(  # noqa: PLR0913 - what a run takes
         gradient_of(one), partial(elastic, weights, step=scale.agents), walk,
         one.shards.dimension, setting, variant=scale.variant, seed=seed, start=start,
     )  # fmt: skip
-    unprox = unprox_none
-    if any(weights):
-        unprox = unprox_elastic(scale.agents * scale.l2, scale.agents * scale.l1)
+    elastic_net = unprox_elastic(scale.agents * scale.l2, scale.agents * scale.l1)
+    unprox = elastic_net if any(weights) else unprox_none
     found = recover(links, walk, setting.steps(walk), unprox)
     both = ((found.gradients, links.gradients), (found.differences, _differences(links, walk)))
     model, spent = links.model[-1], setting.first_scale > 0
