@@ -31,8 +31,8 @@ def main(names: Sequence[str]) -> None:
         rows = [block for block in made.blocks if "one picture" in block.heading]
         imsave(FOLDER / f"attacked-{name.replace('_', '-')}.png", sheet(rows))
         for block in rows:
-            tiles = block.rows[0][1]
-            print(name, block.heading, [(c, t.caption) for c, t in zip(block.columns, tiles)])
+            pairs = zip(block.columns, block.rows[0][1], strict=True)
+            print(name, block.heading, [(column, tile.caption) for column, tile in pairs])
 
 
 def sheet(rows: Sequence[Block]) -> HostArray:

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from scipy import stats
 
 from taciturn.network import Graph, complete, erdos_renyi, path, ring, star, uniform_walk
@@ -26,7 +26,7 @@ FLAT = 0.01  # L_i of half of the agents; 1 of the others
 
 
 def states(
-    rate: RelayRate, holders: Float[HostArray, "W T"], first: Float[HostArray, "W N"]
+    rate: RelayRate, holders: Int[HostArray, "W T"], first: Float[HostArray, "W N"]
 ) -> Iterator[Float[HostArray, "W N"]]:
     """Yield w = (lambda, x, y) of (7) after every hop, for W walks and first states."""
     agents, walks = rate.graph.agents, np.arange(len(holders))
