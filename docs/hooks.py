@@ -18,7 +18,7 @@ def on_files(files: Files, config: Any) -> Files:
     """Add the pages of the papers package, with their figures and tables, as `gallery/`."""
     folder = ROOT / PAPERS
     for file in sorted(folder.rglob("*.*")):
-        if file.suffix in {".md", ".svg", ".csv", ".json"}:
+        if file.suffix in {".md", ".svg", ".png", ".csv", ".json"}:
             name = GALLERY + file.relative_to(folder).as_posix()
             files.append(File.generated(config, name, abs_src_path=str(file)))
     return files

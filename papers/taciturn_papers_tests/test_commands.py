@@ -14,7 +14,7 @@ from taciturn_papers_tests.reproductions.test_frame import made
 def test_the_commands_are_there_once_the_package_is_installed(taciturn_):
     done = taciturn_("--help")
     assert done.code == 0
-    assert all(name in done.out for name in ("attack", "claims", "reproduce"))
+    assert all(name in done.out for name in ("attack", "claims", "published", "reproduce"))
 
 
 def at_once():
@@ -75,3 +75,29 @@ def test_baselines_are_trained_by_their_module_and_name(taciturn_, tmp_path, met
     certificate = json.loads((tmp_path / "run" / "certificate-1.json").read_text())
     assert certificate["claim"]["epsilon"] == pytest.approx(3.0, abs=1e-6)
     assert certificate["observer"] == "messages"
+
+
+@pytest.mark.slow
+def test_dp_recal_as_printed_says_first_that_it_is_not_private(taciturn_):
+    call = ("published", "dp-recal", "breast_cancer", "--hops", "80", "--l1", "0", "--l2", "0")
+    call += ("--start", "0", "--noise", "5", "--reading", "C", "--steps", "local")
+    assert "no privacy" in taciturn_(*call).out.splitlines()[0]
+    found = taciturn_(*call, "--json").json
+    assert "no privacy" in found["stamp"]
+    assert found["noise"] == 5.0
+    assert found["gradients_read"] == pytest.approx(72 / 80)
+    assert found["worst_error"] < 1e-9
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("--bound", "most"),
+        ("--bound", "-1"),
+        ("--reading", "D"),
+        ("--decay", "0"),
+        ("--delta", "1"),
+    ],
+)
+def test_dp_recal_refuses_what_is_no_number_of_the_paper(refused, option, value):
+    assert option in refused("published", "dp-recal", "breast_cancer", option, value)

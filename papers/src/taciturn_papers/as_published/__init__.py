@@ -7,6 +7,8 @@ claims.
 
 from taciturn_papers.as_published.dp_recal import (
     AgentState,
+    GradientOf,
+    Hop,
     Links,
     NoisedStep,
     Variant,
@@ -14,6 +16,7 @@ from taciturn_papers.as_published.dp_recal import (
     claimed_epsilon,
     coupling,
     dp_recal,
+    hops,
 )
 from taciturn_papers.as_published.exact_recovery import (
     Recovered,
@@ -32,6 +35,8 @@ from taciturn_papers.as_published.local_updates import (
 from taciturn_papers.as_published.noisy_gossip import (
     GossipLinks,
     GossipMethod,
+    Round,
+    gossip_rounds,
     message_change,
     noisy_gossip,
 )
@@ -41,6 +46,11 @@ from taciturn_papers.as_published.rate_bounds import (
     running_average,
     smooth_bound,
     strongly_convex_bound,
+)
+from taciturn_papers.as_published.relay_rates import (
+    RelayRate,
+    activation_probabilities,
+    central_step,
 )
 from taciturn_papers.as_published.smoothed_admm import (
     Constants,
@@ -56,6 +66,8 @@ __all__ = [
     "Form",
     "GossipLinks",
     "GossipMethod",
+    "GradientOf",
+    "Hop",
     "Links",
     "LocalUpdates",
     "Method",
@@ -64,14 +76,19 @@ __all__ = [
     "PublishedSettings",
     "RateFacts",
     "Recovered",
+    "RelayRate",
     "Round",
     "Variant",
+    "activation_probabilities",
     "agent_step",
     "box",
+    "central_step",
     "claimed_epsilon",
     "coupling",
     "dp_recal",
+    "gossip_rounds",
     "graph_smoother",
+    "hops",
     "message_change",
     "noisy_gossip",
     "nonsmooth_bound",

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from taciturn.checks import not_negative, positive
 from taciturn.network import Walk
@@ -26,21 +26,42 @@ class NoisedStep:
     Attributes
     ----------
     alpha
-        The agents' step size.
+        The agents' step size: one for all, or one of each (Algorithm 1's alpha_i).
     first_scale
         sigma_1, the standard deviation of an agent's first noise.
     decay
         R >= 1: sigma_t^2 = R sigma_(t+1)^2.
+    gamma
+        The step of an agent's activation t = 0, 1, ... is alpha gamma^t; 1 for constant steps.
     """
 
-    alpha: float
+    alpha: float | tuple[float, ...]
     first_scale: float
     decay: float
+    gamma: float = 1.0
 
     def __post_init__(self) -> None:
-        positive("alpha", self.alpha)
+        for alpha in np.atleast_1d(self.alpha):
+            positive("alpha", float(alpha))
         not_negative("first_scale", self.first_scale)
         positive("decay", self.decay)
+        positive("gamma", self.gamma)
+
+    @property
+    def largest_alpha(self) -> float:
+        """Alpha of Lemma 5, the largest step of any agent."""
+        return float(np.max(self.alpha))
+
+    def steps(self, walk: Walk) -> Float[HostArray, " T"]:
+        """Return the step size of the holder at every hop."""
+        alphas = np.broadcast_to(self.alpha, (walk.graph.agents,))
+        steps: HostArray = alphas[walk.holders] * self.gamma**walk.visits
+        return steps
+
+    def scales(self, visits: Int[HostArray, " T"]) -> Float[HostArray, " T"]:
+        """Return the standard deviation of the noise of an agent's activations `visits`."""
+        scales: HostArray = self.first_scale * self.decay ** (-visits / 2)
+        return scales
 
 
 class AgentState(NamedTuple):
@@ -68,6 +89,14 @@ class Links:
     gradients: Float[HostArray, "T D"]
 
 
+class Hop(NamedTuple):
+    """What leaves the holder of a hop, x and the noised u, and its exact gradient."""
+
+    model: Float[HostArray, "*B D"]
+    duals: Float[HostArray, "*B D"]
+    gradient: Float[HostArray, "*B D"]
+
+
 def dp_recal(  # noqa: PLR0913 - what Algorithm 1 takes
     gradient: GradientOf, prox: Prox, walk: Walk, dimension: int, setting: NoisedStep, *,
     variant: Variant, seed: int, start: float = 0.0,
@@ -93,28 +122,41 @@ def dp_recal(  # noqa: PLR0913 - what Algorithm 1 takes
     **Guarantee.** None: y_i and lambda_i are not noised, and `recover` computes the gradients from
     the links.
     """
+    first, zero = np.full(dimension, start), np.zeros(dimension)
+    steps, scales = setting.steps(walk), setting.scales(walk.visits)
+    passed = hops(gradient, prox, walk, first, steps, scales, variant=variant, seed=seed)
+    models, duals, gradients = zip(*passed, strict=True)
+    return Links(np.array([first, *models]), np.array([zero, *duals]), np.array(gradients))
+
+
+def hops(  # noqa: PLR0913 - what Algorithm 1 takes
+    gradient: GradientOf, prox: Prox, walk: Walk, start: Float[HostArray, "*B D"],
+    steps: Float[HostArray, "T ..."], scales: Float[HostArray, "T ..."], *,
+    variant: Variant, seed: int,
+) -> Iterator[Hop]:  # fmt: skip
+    """Yield the hops of `dp_recal`, or of B runs of it along one walk and with one noise.
+
+    Parameters
+    ----------
+    start
+        `(D,)`, or `(B, D)` for B runs, with `steps` and `scales` of `(T, B, 1)`.
+    steps, scales
+        Step size, and standard deviation of the noise, at every hop.
+    """
     draw = np.random.default_rng(seed)
-    agents, zero = walk.graph.agents, np.zeros(dimension)
-    x, total, sent, last = np.full(dimension, start), zero, zero, zero
-    states = [AgentState(x, zero)] * agents
-    noises = [zero] * agents
-    models, duals, gradients = [x], [sent], []
-    for agent, visit in zip(walk.holders.tolist(), walk.visits.tolist(), strict=True):
+    agents, zero = walk.graph.agents, np.zeros_like(start)
+    x, total, sent = start, zero, zero
+    states, noises = [AgentState(x, zero)] * agents, [zero] * agents
+    for agent, step, scale in zip(walk.holders.tolist(), steps, scales, strict=True):
         before = states[agent]
-        gradients.append(gradient(agent, before.copy))
-        x, states[agent] = agent_step(before, x, sent, gradients[-1], setting.alpha, agents, prox)
+        slope = gradient(agent, before.copy)
+        x, states[agent] = agent_step(before, x, sent, slope, step, agents, prox)
         change = states[agent].dual - before.dual
         total = total + change
-        noise = (
-            setting.first_scale * setting.decay ** (-visit / 2) * draw.standard_normal(dimension)
-        )
+        noise = scale * draw.standard_normal(start.shape[-1])
         last, noises[agent] = noises[agent], noise
-        sent = {"A": total - noise, "B": sent + change - noise, "C": sent + change - noise + last}[
-            variant
-        ]
-        models.append(x)
-        duals.append(sent)
-    return Links(np.array(models), np.array(duals), np.array(gradients))
+        sent = {"A": total, "B": sent + change, "C": sent + change + last}[variant] - noise
+        yield Hop(x, sent, slope)
 
 
 def agent_step(  # noqa: PLR0913, PLR0917 - the letters of Algorithm 1
@@ -122,7 +164,7 @@ def agent_step(  # noqa: PLR0913, PLR0917 - the letters of Algorithm 1
     x: HostArray,
     received: HostArray,
     gradient: HostArray,
-    alpha: float,
+    alpha: float | HostArray,
     agents: int,
     prox: Prox,
 ) -> tuple[HostArray, AgentState]:
@@ -144,9 +186,10 @@ def claimed_epsilon(
 ) -> float:
     """Return the epsilon of Theorem 4: rho + 2 sqrt(rho ln(1/delta)), rho the total zCDP.
 
-    rho = rho_1 (R^plf - 1) / (R - 1), rho_1 = 8 alpha^2 beta^2 c^2 / sigma_1^2, c = `bound`.
+    rho = rho_1 (R^plf - 1) / (R - 1), rho_1 = 8 alpha^2 beta^2 c^2 / sigma_1^2, c = `bound`; with
+    steps alpha gamma^t, rho_t is proportional to alpha_t^2 / sigma_t^2, and R gamma^2 stands for R.
     """
-    first = 8 * (setting.alpha * coupling(agents) * bound / setting.first_scale) ** 2
-    ratio = setting.decay
+    first = 8 * (setting.largest_alpha * coupling(agents) * bound / setting.first_scale) ** 2
+    ratio = setting.decay * setting.gamma**2
     total = first * (plf if ratio == 1 else (ratio**plf - 1) / (ratio - 1))
     return total + 2 * math.sqrt(total * math.log(1 / delta))

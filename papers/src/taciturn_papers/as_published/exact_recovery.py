@@ -35,7 +35,9 @@ class Recovered:
     copies: Float[HostArray, "T D"]
 
 
-def recover(links: Links, walk: Walk, alpha: float, unprox: Unprox) -> Recovered:
+def recover(
+    links: Links, walk: Walk, alpha: float | Float[HostArray, " T"], unprox: Unprox
+) -> Recovered:
     """Return the gradients that follow from the links, the public walk and alpha alone.
 
     `links.gradients` is not read. With beta = 1/(2(A+1)), at every activation of agent i, in which
@@ -53,23 +55,26 @@ def recover(links: Links, walk: Walk, alpha: float, unprox: Unprox) -> Recovered
 
     Parameters
     ----------
+    alpha
+        The step size, or that of the holder at every hop (`NoisedStep.steps`).
     unprox
         x+ -> v, with NaN at coordinates that x+ does not determine.
     """
     gradients = np.full((len(walk.holders), links.model.shape[1]), np.nan)
     differences, points = gradients.copy(), gradients.copy()
-    beta = coupling(walk.graph.agents)
+    beta, steps = coupling(walk.graph.agents), np.broadcast_to(alpha, len(walk.holders))
     for agent in range(walk.graph.agents):
         hops = np.flatnonzero(walk.holders == agent)
         x, after, u = links.model[hops], links.model[hops + 1], links.duals[hops]
         points[hops] = copies = x + (unprox(after) - x + u) / beta
         moves = np.diff(copies, axis=0)
+        slopes = moves / steps[hops[:-1], None]
         pull = (beta * (x - copies))[:-1]  # h - lambda
         step = pull + beta * ((after - x)[:-1] - moves)  # lambda+ - lambda
         duals = np.concatenate([np.zeros_like(step[:1]), np.cumsum(step, axis=0)[:-1]])
-        gradients[hops[:-1]] = duals + pull - moves / alpha
+        gradients[hops[:-1]] = duals + pull - slopes
         # the same with lambda+ - lambda in the place of lambda, which may be unknown
-        differences[hops[1:-1]] = step[:-1] + np.diff(pull - moves / alpha, axis=0)
+        differences[hops[1:-1]] = step[:-1] + np.diff(pull - slopes, axis=0)
     return Recovered(gradients, differences, points)
 
 

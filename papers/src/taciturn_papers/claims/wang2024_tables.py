@@ -74,10 +74,12 @@ CLAIM = Claim(
     verdict="vacuous",
     statement="At epsilon 12 DP-RECAL has relative errors of about 1e-15.",
     reasoning=(
-        "0 minimises f + (1/2)|x|^2 + (1/2)|x|_1 iff |grad f(0)|_inf <= 1/2. For the logistic loss "
-        "grad f(0) = -mean(y b)/2, and features in [0, 1] with labels of size 1 make that at most "
-        "1/2 in every coordinate. A soft threshold then returns 0 exactly, whatever noise of "
-        "moderate size its argument carries."
+        "0 minimises f + (1/2)|x|^2 + (1/2)|x|_1 iff |grad f(0)|_inf <= 1/2. For the logistic "
+        "loss grad f(0) = -mean(y b)/2, and features in [0, 1] with labels of size 1 make that at "
+        "most 1/2 in every coordinate. A soft threshold then returns 0 exactly, whatever noise of "
+        "moderate size its argument carries. The paper names neither c nor R: with c as the data "
+        "meet it, `taciturn reproduce wang2024` ends at exactly 0 in most cells, and with c as "
+        "large as a record allows it does not."
     ),
     decide=decide,
 )

@@ -73,7 +73,7 @@ def attack_smooth(subject: Ring, setting: NoisedStep, variant: Variant) -> tuple
     links = dp_recal(
         subject.gradient, lambda v: v, walk, FEATURES, setting, variant=variant, seed=1
     )
-    found = recover(links, walk, setting.alpha, unprox_none).gradients
+    found = recover(links, walk, setting.steps(walk), unprox_none).gradients
     errors = [
         _relative(found[hops[:-1]], links.gradients[hops[:-1]])
         for hops in (np.flatnonzero(walk.holders == agent) for agent in range(AGENTS))
@@ -89,7 +89,7 @@ def attack_sparse(subject: Ring, setting: NoisedStep, variant: Variant) -> float
         subject.gradient, partial(soft, ridge, lasso), walk, FEATURES, setting,
         variant=variant, seed=1,
     )  # fmt: skip
-    found = recover(links, walk, setting.alpha, unprox_elastic(ridge, lasso)).differences
+    found = recover(links, walk, setting.steps(walk), unprox_elastic(ridge, lasso)).differences
     truth = np.full_like(found, np.nan)
     for agent in range(AGENTS):
         hops = np.flatnonzero(walk.holders == agent)

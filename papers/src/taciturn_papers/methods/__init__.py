@@ -4,6 +4,7 @@ They are planned, certified and run as those of `taciturn.algorithms`, except `d
 not independent between agents, so it has its own accounting and loop.
 """
 
+from taciturn_papers.methods.balanced_walk import balanced_walk
 from taciturn_papers.methods.decor import CorrelatedNoise, calibrated, decor
 from taciturn_papers.methods.diging import DIGing
 from taciturn_papers.methods.fixed_point import FixedPointADMM
@@ -18,6 +19,7 @@ __all__ = [
     "FixedPointADMM",
     "GossipADMM",
     "RecycledADMM",
+    "balanced_walk",
     "calibrated",
     "decor",
     "fixed_point_admm",

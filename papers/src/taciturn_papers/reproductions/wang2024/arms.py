@@ -26,12 +26,12 @@ from taciturn.algorithms import (
     Walkman,
 )
 from taciturn.calibration import mu_of
-from taciturn.datasets import Dataset, load, split
+from taciturn.datasets import Dataset, split
 from taciturn.engine import Network, Plan, plan, run
 from taciturn.kernel.privacy import epsilon_of
 from taciturn.kernel.questions import Gradient, Point
 from taciturn.kernel.records import Shard, Shards, random_partition
-from taciturn.network import metropolis, ring, spanning_tree, uniform_walk
+from taciturn.network import metropolis, spanning_tree
 from taciturn.problems import (
     ElasticNet,
     Logistic,
@@ -44,12 +44,10 @@ from taciturn.problems import (
 from taciturn.typing import Array, HostArray
 from taciturn_papers.methods import RWADMM, calibrated, decor
 from taciturn_papers.reproductions.arms import packed, packed_test
+from taciturn_papers.reproductions.data import dataset_named
 from taciturn_papers.reproductions.figure import Budget, Measured
 from taciturn_papers.reproductions.portions import Arrays
-from taciturn_papers.reproductions.wang2024.settings import AGENTS, OURS, PUBLISHED, Scale
-
-# classes that become -1 and 1; None: the labels are -1 and 1 already
-_PAIRS = {"ijcnn1": None, "mnist": (0, 1), "fashion_mnist": (0, 1), "cifar10": None}
+from taciturn_papers.reproductions.wang2024.settings import Scale
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,6 +66,8 @@ class Task:
         The training records among the agents, and with one trusted holder.
     optimum, value
         Of `problem`, not private, and its objective there; NaN until they are known.
+    published_optimum
+        Of `published`.
     slope
         |grad f(0)|_inf: the optimum of `published` is 0 iff it is at most its l1 weight.
     """
@@ -82,6 +82,7 @@ class Task:
     test: Shard
     optimum: Float[HostArray, " D"]
     value: float
+    published_optimum: Float[HostArray, " D"]
     slope: float
 
     @property
@@ -98,44 +99,52 @@ def task(name: str, loss: str, scale: Scale, best: Arrays | None = None) -> Task
     best
         Its optimum, as `solved` returns it; None if it is not known yet.
     """
-    dataset = _two_classes(name)
+    dataset = two_classes(name)
     parts = split(dataset, seed=0)
-    rows = min(scale.records, len(parts.train_targets)) // AGENTS * AGENTS
+    rows = min(scale.records, len(parts.train_targets)) // scale.agents * scale.agents
     features, targets = parts.train_features[:rows], parts.train_targets[:rows]
-    shards = packed(features, targets, list(random_partition(rows, AGENTS, seed=0)))
+    shards = packed(features, targets, list(random_partition(rows, scale.agents, seed=0)))
     whole = packed(features, targets, [np.arange(rows)])
     test = packed_test(parts.test_features, parts.test_targets)
     kind = Squared() if loss == "linear" else Logistic()
     problem, published = (
-        Problem(kind, ElasticNet(l1, l2), WholeSpace()) for l1, l2 in (OURS, PUBLISHED)
+        Problem(kind, ElasticNet(l1, l2), WholeSpace())
+        for l1, l2 in ((scale.l1, scale.l2), (scale.paper_l1, scale.paper_l2))
     )
     zero = jnp.zeros(dataset.features.shape[1], jnp.float32)
     slope = float(jnp.max(jnp.abs(problem.gradient(zero, shards))))
     clip = 2.0 if loss == "linear" else 1.0
-    optimum = np.full(len(zero), np.nan) if best is None else best["optimum"]
-    value = np.nan if best is None else float(best["value"])
-    return Task(name, loss, problem, published, clip, shards, whole, test, optimum, value, slope)
+    if best is None:
+        nothing = np.full(len(zero), np.nan)
+        best = {"optimum": nothing, "value": np.array(np.nan), "published": nothing}
+    return Task(
+        name, loss, problem, published, clip, shards, whole, test, best["optimum"],
+        float(best["value"]), best["published"], slope,
+    )  # fmt: skip
 
 
-def solved(unsolved: Task, tol: float) -> dict[str, HostArray]:
-    """Return the optimum of a task and its objective there."""
-    optimum = minimise(unsolved.problem, unsolved.shards, tol=tol)
-    return {"optimum": np.asarray(optimum.w), "value": np.array(optimum.value)}
+def solved(unsolved: Task, scale: Scale) -> dict[str, HostArray]:
+    """Return the optimum of a task, its objective there, and that with the paper's weights."""
+    best = minimise(unsolved.problem, unsolved.shards, tol=scale.optimum_tol)
+    theirs = np.zeros_like(best.w)  # exactly, if the threshold is above every slope at 0
+    if unsolved.slope > scale.paper_l1:
+        theirs = np.asarray(minimise(unsolved.published, unsolved.shards, tol=scale.optimum_tol).w)
+    return {"optimum": np.asarray(best.w), "value": np.array(best.value), "published": theirs}
 
 
 @lru_cache(maxsize=1)
-def _two_classes(name: str) -> Dataset:
+def two_classes(name: str) -> Dataset:
     """Return the data set with targets -1 and 1; of ten classes the first two."""
-    found = load(name, interval="unit")
-    pair = _PAIRS[name]
-    if pair is None:
+    found = dataset_named(name)
+    if found.task == "binary":
         return found
-    cut = found.train_rows
+    cut, pair = found.train_rows, (0, 1)
     kept = np.isin(found.targets, pair)
     return Dataset(
         name=found.name, title=found.title, features=found.features[kept],
         targets=np.where(found.targets[kept] == pair[0], -1.0, 1.0), task="binary", classes=2,
-        feature_names=found.feature_names, train_rows=int(np.sum(kept[:cut])), fixed_test=True,
+        feature_names=found.feature_names, train_rows=int(np.sum(kept[:cut])),
+        fixed_test=found.fixed_test,
         public=True, licence=found.licence, source=found.source, record_norm=found.record_norm,
         conditions=found.conditions,
     )  # fmt: skip
@@ -168,15 +177,30 @@ def distances(found: Task, models: Float[HostArray, "B D"]) -> Float[HostArray, 
 
 
 RECAL_HOP = 3  # vectors: x, u and the average of the models
-STAR, CENTRAL = "noisy gradient, star", "noisy gradient, one trusted holder"
+CENTRAL = "noisy gradient, one trusted holder"
 TREE, DECOR = "noisy gradient, tree", "DECOR (pairs share noise)"
-TREE_MASKED, STAR_MASKED = f"{TREE}, masks", f"{STAR}, masks"
+TREE_MASKED = f"{TREE}, masks"
 COLLUDERS = 1  # agents who tell what they know, where noise is counted on that others add
+ALGORITHMS: Mapping[str, Callable[[Problem], Algorithm]] = MappingProxyType(
+    {
+        "RECAL": RECAL,
+        "Walkman": Walkman,
+        "RWADMM (reconstructed)": RWADMM,
+        "NIDS": NIDS,
+        "PG-EXTRA": EXTRA,
+        "gossip ADMM (IC-ADMM)": LinearisedGossipADMM,
+        DECOR: NoisyGradient,
+        TREE: NoisyGradient,
+        TREE_MASKED: NoisyGradient,
+        CENTRAL: NoisyGradient,
+    }
+)
+METHODS = tuple(ALGORITHMS)
 
 
 @dataclass(frozen=True)
 class RingArm:
-    """A sound method on a ring.
+    """A sound method on a network.
 
     Attributes
     ----------
@@ -245,9 +269,9 @@ class DecorArm(RingArm):
         began, rounds = time.perf_counter(), self.rounds(scale)
         spec = public_facts(problem, task.shards, clip=task.clip)
         bound = task.oracle.bound(spec, budget.terms.adjacency, norm="l2").value[:, 0, 0]
-        mixing, mu = metropolis(ring(AGENTS)), float(mu_of(budget.total, budget.delta))
+        mixing, mu = metropolis(scale.graph), float(mu_of(budget.total, budget.delta))
         noise = calibrated(mixing, bound, mu, rounds, colluders=COLLUDERS)
-        of_mean = Noise(noise.local / float(np.max(bound)), np.full(AGENTS, noise.local))
+        of_mean = Noise(noise.local / float(np.max(bound)), np.full(scale.agents, noise.local))
         settings = NoisyGradient(problem).schedule(spec, rounds, of_mean)
         models = decor(
             partial(_gradients, task), partial(_proxes, problem), mixing, noise,
@@ -277,43 +301,36 @@ def _proxes(problem: Problem, v: Float[HostArray, "A D"], step: float) -> Float[
     return np.asarray(problem.prox(jnp.asarray(v), step))
 
 
-def _walk(rounds: int, seed: int) -> Network:
-    return uniform_walk(ring(AGENTS), rounds, seed=seed)
-
-
-def _gossip(rounds: int, seed: int) -> Network:
-    del rounds, seed
-    return metropolis(ring(AGENTS))
-
-
-def _star(rounds: int, seed: int) -> Network:
+def _aggregator(rounds: int, seed: int) -> Network:
     del rounds, seed
     return None
 
 
-def _tree(rounds: int, seed: int) -> Network:
+def arm_named(name: str, scale: Scale) -> RingArm:
+    """Return a sound method on the network of a scale."""
+    graph, algorithm = scale.graph, ALGORITHMS[name]
+    both_ways, up_and_down = 2 * len(graph.edges), 2 * (graph.agents - 1)
+    around = round(2 * both_ways / graph.agents)  # RWADMM: to all neighbours and back
+    if name in {"RECAL", "Walkman"}:
+        return RingArm(algorithm, 1, RECAL_HOP, scale.walk_of)
+    if name == "RWADMM (reconstructed)":
+        return RingArm(algorithm, around, 2 * around, scale.walk_of)
+    if name == CENTRAL:
+        return RingArm(algorithm, 0, both_ways, _aggregator, central=True)
+    if name in {TREE, TREE_MASKED}:
+        observer = "messages" if name == TREE else "sum"
+        tree = partial(_fixed, spanning_tree(graph))
+        return RingArm(algorithm, up_and_down, up_and_down, tree, observer=observer)
+    gossip = partial(_fixed, metropolis(graph))
+    if name == DECOR:
+        return DecorArm(algorithm, both_ways, both_ways, gossip)
+    vectors = both_ways if algorithm is LinearisedGossipADMM else 2 * both_ways
+    return RingArm(algorithm, both_ways, vectors, gossip)
+
+
+def _fixed(network: Network, rounds: int, seed: int) -> Network:
     del rounds, seed
-    return spanning_tree(ring(AGENTS))
-
-
-_UP_AND_DOWN = 2 * (AGENTS - 1)  # the edges of a spanning tree, in either direction
-_BOTH_WAYS = 2 * AGENTS  # the edges of a ring, or the spokes of a star, in either direction
-METHODS: Mapping[str, RingArm] = MappingProxyType(
-    {
-        "RECAL": RingArm(RECAL, 1, RECAL_HOP, _walk),
-        "Walkman": RingArm(Walkman, 1, 3, _walk),
-        "RWADMM (reconstructed)": RingArm(RWADMM, 4, 8, _walk),
-        "NIDS": RingArm(NIDS, _BOTH_WAYS, 2 * _BOTH_WAYS, _gossip),
-        "PG-EXTRA": RingArm(EXTRA, _BOTH_WAYS, 2 * _BOTH_WAYS, _gossip),
-        "gossip ADMM (IC-ADMM)": RingArm(LinearisedGossipADMM, _BOTH_WAYS, _BOTH_WAYS, _gossip),
-        DECOR: DecorArm(NoisyGradient, _BOTH_WAYS, _BOTH_WAYS, _gossip),
-        TREE: RingArm(NoisyGradient, _UP_AND_DOWN, _UP_AND_DOWN, _tree),
-        TREE_MASKED: RingArm(NoisyGradient, _UP_AND_DOWN, _UP_AND_DOWN, _tree, observer="sum"),
-        STAR: RingArm(NoisyGradient, _BOTH_WAYS, _BOTH_WAYS, _star),
-        STAR_MASKED: RingArm(NoisyGradient, _BOTH_WAYS, _BOTH_WAYS, _star, observer="sum"),
-        CENTRAL: RingArm(NoisyGradient, 0, _BOTH_WAYS, _star, central=True),
-    }
-)
+    return network
 
 
 POINTS = 24
@@ -329,8 +346,8 @@ class Outcome:
         `(K,)`: thousands of vectors sent at the K looks; of a central run as if it were a star.
     relative, wrong
         `(R, K)`: relative error, and test error in per cent.
-    norms, gaps
-        `(R,)`: of the last model, |x| and how far its objective is above the optimum.
+    gaps
+        `(R,)`: how far the objective of the last model is above the optimum.
     plf
         How often the agent asked most was asked, by repetition.
     seconds
@@ -342,7 +359,6 @@ class Outcome:
     sent: Float[HostArray, " K"]
     relative: Float[HostArray, "R K"]
     wrong: Float[HostArray, "R K"]
-    norms: Float[HostArray, " R"]
     gaps: Float[HostArray, " R"]
     plf: tuple[int, ...]
     messages: int
@@ -360,21 +376,20 @@ class Outcome:
         return Measured.columns(values)
 
 
-def outcome(task: Task, problem: Problem, name: str, budget: Budget, scale: Scale) -> Outcome:
+def outcome(task: Task, name: str, budget: Budget, scale: Scale) -> Outcome:
     """Return what an arm achieves; repetition r draws its walk and its noise from seed r."""
-    arm = METHODS[name]
+    arm = arm_named(name, scale)
     rounds = arm.rounds(scale)
     looks = np.unique(np.linspace(0, rounds - 1, min(POINTS, rounds)).astype(int))
-    relative, wrong, norms, gaps, plf = [], [], [], [], []
+    relative, wrong, gaps, plf = [], [], [], []
     seconds = 0.0
     per_agent: tuple[float, ...] = ()
     for seed in range(scale.repetitions):
-        done = arm.done(task, problem, budget, scale, seed)
+        done = arm.done(task, task.problem, budget, scale, seed)
         models = done.models[looks]
         relative.append(distances(task, models))
         wrong.append(np.asarray(errors(task.test, jnp.asarray(models))))
-        norms.append(float(np.linalg.norm(done.model)))
-        gaps.append(above(task, problem, done.model))
+        gaps.append(above(task, task.problem, done.model))
         plf.append(done.plf)
         seconds = done.seconds
         per_agent = per_agent or done.per_agent
@@ -382,7 +397,6 @@ def outcome(task: Task, problem: Problem, name: str, budget: Budget, scale: Scal
         sent=(looks + 1) * arm.vectors / 1000,
         relative=np.array(relative),
         wrong=np.array(wrong),
-        norms=np.array(norms),
         gaps=np.array(gaps),
         plf=tuple(plf),
         messages=rounds * arm.messages,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -35,8 +35,9 @@ from taciturn_papers.attacks.dlg import dlg
 from taciturn_papers.attacks.gradinversion import gradinversion
 from taciturn_papers.attacks.inverting_gradients import inverting_gradients
 from taciturn_papers.attacks.seen import Seen, seen_on_links
-from taciturn_papers.reproductions.figure import Budget
+from taciturn_papers.reproductions.figure import Budget, Measured
 from taciturn_papers.reproductions.gallery import Block, Gallery, Tile
+from taciturn_papers.reproductions.ordering import Ordering, Pair, rising
 
 AGENTS, VISITS, ALPHA, DELTA = 8, 3, 0.9, 1e-5
 
@@ -278,6 +279,52 @@ def _grid(
         shown = tuple(Tile(_square(one.record), one.error, one.psnr) for one in found)
         rows.append((f"agent {agent + 1}", (_original(subject, agent), *shown)))
     return Block(f"{name}: one picture an agent", ("original", *runs), tuple(rows))
+
+
+LADDER = (1e6, 1e5, 1e4, 1e3, 8.0)  # totals at which the closed form is compared
+_PUBLISHED = "as published"
+
+
+def attacked(data: Dataset, *, seed: int) -> dict[str, list[float]]:
+    """Return the relative errors of the closed form on every agent's picture, by run."""
+    subject = scene(_of_ten(data) if data.name == "cifar10" else data, records=1, seed=seed)
+    runs = {_PUBLISHED: as_published(subject, epsilon=CLAIMED, seed=seed)}
+    runs |= {f"{total:g}": sound(subject, epsilon=total, seed=seed)[0] for total in LADDER}
+    return {
+        name: [
+            _closest(subject, agent, rank_one(subject.seen(links, agent)).record[None])[0].error
+            for agent in range(AGENTS)
+        ]
+        for name, links in runs.items()
+    }
+
+
+def attacks_order(found: Sequence[Mapping[str, Any]]) -> list[Ordering]:
+    """Return the orderings of Figures 4, 7 and 8, from `attacked` and the names of data sets."""
+    if not found:
+        return []
+    tenth = ("0.1", Measured.computed(0.1))
+    kept = tuple(
+        Pair(one["data"], tenth, (_PUBLISHED, Measured.of(one[_PUBLISHED]))) for one in found
+    )
+    totals = [f"{total:g}" for total in LADDER]
+    grows = tuple(
+        pair
+        for one in found
+        for pair in rising(
+            one["data"], totals, [Measured.of(one[name]) for name in totals], measure="error"
+        )
+    )
+    part = "Figures 4, 7, 8"
+    return [
+        Ordering(part, "DP-RECAL keeps the attacker from the pictures: error above 0.1", kept),
+        Ordering(
+            part,
+            "sound RECAL: the smaller the budget, the larger the error",
+            grows,
+            "ours",
+        ),
+    ]
 
 
 def _by_count(data: Dataset, attacks: Mapping[str, Attack], effort: Effort, seed: int) -> Block:

@@ -13,7 +13,7 @@ from jaxtyping import Float
 from taciturn.algorithms import Algorithm
 from taciturn.engine import Network, plan, run, traffic_of
 from taciturn.kernel.questions import ProximalStep
-from taciturn.network import metropolis, ring, spanning_tree
+from taciturn.network import metropolis, spanning_tree
 from taciturn.problems import L2, NoRegulariser, Problem, WholeSpace, minimise, public_facts
 from taciturn.typing import HostArray
 from taciturn_papers.methods import FixedPointADMM, GossipADMM, RecycledADMM
@@ -28,7 +28,6 @@ from taciturn_papers.reproductions.portions import (
     together,
 )
 from taciturn_papers.reproductions.wang2024.arms import (
-    CENTRAL,
     METHODS,
     Outcome,
     Task,
@@ -41,21 +40,12 @@ from taciturn_papers.reproductions.wang2024.arms import (
 )
 from taciturn_papers.reproductions.wang2024.as_printed import (
     PRINTED,
-    RECAL_PRINTED,
+    Case,
     Printed,
+    cases_of,
     printed,
 )
-from taciturn_papers.reproductions.wang2024.settings import (
-    AGENTS,
-    AT_TWELVE,
-    BUDGETS,
-    EQUAL,
-    NO_NOISE,
-    OURS,
-    Scale,
-    our_budgets,
-    paper_budgets,
-)
+from taciturn_papers.reproductions.wang2024.settings import NO_NOISE, Scale
 
 RHO, EXACTNESS = 0.5, 1e-3
 EXACT_ADMM, RECYCLED = "gossip ADMM, exact steps (PVP)", "R-ADMM (MR-ADMM's rounds)"
@@ -89,16 +79,18 @@ class Cell:
     ----------
     outcomes
         By method and budget, with the weights whose optimum is not 0.
-    at_zero
-        |x| at the end with the published weights at epsilon 12, by method.
-    printed
-        The published methods, by name and claimed epsilon.
+    printed, cases
+        The published methods by name, and their cases.
     """
 
     facts: Facts
     outcomes: dict[tuple[str, Budget], Outcome]
-    at_zero: dict[str, float]
-    printed: dict[tuple[str, float], Printed]
+    printed: dict[str, Printed]
+    cases: dict[str, tuple[Case, ...]]
+
+    def case(self, name: str, case: Case) -> tuple[Printed, int]:
+        """Return the runs of a published method, and the place of a case among them."""
+        return self.printed[name], self.cases[name].index(case)
 
 
 @dataclass(frozen=True)
@@ -122,7 +114,7 @@ def optima(scale: Scale) -> Work[Tasks]:
 
     def portion(name: str, loss: str) -> Portion:
         def compute() -> dict[str, HostArray]:
-            return solved(task(name, loss, scale), scale.optimum_tol)
+            return solved(task(name, loss, scale), scale)
 
         return Portion(f"{name}, {loss}: optimum", (name, loss, "optimum"), compute)
 
@@ -149,7 +141,7 @@ def cells(tasks: Tasks, scale: Scale) -> Work[list[Cell]]:
 
 def exactly_solved(tasks: Tasks, scale: Scale) -> Work[dict[str, Solved]]:
     """Return the ADMM with exact steps on ijcnn1 by name; none where that is not run."""
-    if "ijcnn1" not in scale.sets or "linear" not in scale.losses:
+    if "ijcnn1" not in scale.rival_sets or "linear" not in scale.losses:
         return Work((), lambda _: {})
     names = (EXACT_ADMM, RECYCLED, FIXED_POINT)
 
@@ -170,7 +162,7 @@ def exactly_solved(tasks: Tasks, scale: Scale) -> Work[dict[str, Solved]]:
 
 
 def _cell(get: Callable[[], Task], case: tuple[str, str], scale: Scale) -> Work[Cell]:
-    wanted = [*((method, EQUAL) for method in PRINTED), (RECAL_PRINTED, BUDGETS[-1])]
+    methods = METHODS if case[0] in scale.rival_sets else METHODS[:1]
 
     def facts() -> dict[str, HostArray]:
         one = get()
@@ -179,46 +171,35 @@ def _cell(get: Callable[[], Task], case: tuple[str, str], scale: Scale) -> Work[
         return arrays_of(Facts(*case, one.shards.counts[0], norm, one.slope, wrong, labels))
 
     def whole(results: Results) -> Cell:
-        outcomes, at_zero = {}, {}
-        for method in METHODS:
-            found = results[*case, method]
-            for place, budget in enumerate(_budgets(method, case[1])):
-                outcomes[method, budget] = record_of(Outcome, _under(found, f"{place} "))
-            if method != CENTRAL:
-                at_zero[method] = float(found[_AT_ZERO])
-        theirs = {key: record_of(Printed, results[*case, *key]) for key in wanted}
-        return Cell(record_of(Facts, results[*case, "facts"]), outcomes, at_zero, theirs)
+        outcomes = {
+            (method, budget): record_of(Outcome, _under(results[*case, method], f"{place} "))
+            for method in methods
+            for place, budget in enumerate(_budgets(method, case[1], scale))
+        }
+        theirs = {name: record_of(Printed, results[*case, name]) for name in PRINTED}
+        cases = {name: cases_of(name, scale) for name in PRINTED}
+        return Cell(record_of(Facts, results[*case, "facts"]), outcomes, theirs, cases)
 
     where = ", ".join(case)
     portions = [
         Portion(f"{where}: {method}", (*case, method), partial(_outcomes, get, method, scale))
-        for method in METHODS
+        for method in methods
     ]
     portions += [
-        Portion(
-            f"{where}: {key[0]} as published, claims epsilon {key[1]:g}",
-            (*case, *key),
-            partial(_printed, get, *key, scale),
-        )
-        for key in wanted
+        Portion(f"{where}: {name}", (*case, name), partial(_printed, get, name, scale))
+        for name in PRINTED
     ]
     portions += [Portion(f"{where}: public facts", (*case, "facts"), facts)]
     return Work(tuple(portions), whole)
 
 
-_AT_ZERO = "|x| with the published weights"
-
-
 def _outcomes(get: Callable[[], Task], method: str, scale: Scale) -> dict[str, HostArray]:
-    """Return what a method achieves under every budget, and |x| with the published weights."""
+    """Return what a method achieves under every budget."""
     one = get()
     found: dict[str, HostArray] = {}
-    for place, budget in enumerate(_budgets(method, one.loss)):
-        reached = arrays_of(outcome(one, one.problem, method, budget, scale))
+    for place, budget in enumerate(_budgets(method, one.loss, scale)):
+        reached = arrays_of(outcome(one, method, budget, scale))
         found |= {f"{place} {name}": values for name, values in reached.items()}
-    if method != CENTRAL:
-        once = replace(scale, repetitions=1)
-        found[_AT_ZERO] = outcome(one, one.published, method, AT_TWELVE, once).norms[0]
     return found
 
 
@@ -226,27 +207,25 @@ def _under(found: Arrays, prefix: str) -> dict[str, HostArray]:
     return {name.removeprefix(prefix): found[name] for name in found if name.startswith(prefix)}
 
 
-def _printed(
-    get: Callable[[], Task], method: str, claimed: float, scale: Scale
-) -> dict[str, HostArray]:
-    return arrays_of(printed(get(), method, claimed, scale))
+def _printed(get: Callable[[], Task], name: str, scale: Scale) -> dict[str, HostArray]:
+    return arrays_of(printed(get(), name, scale))
 
 
-def _budgets(name: str, loss: str) -> tuple[Budget, ...]:
+def _budgets(name: str, loss: str, scale: Scale) -> tuple[Budget, ...]:
     """Return the budgets of a method: the paper's, and for one loss those of our table."""
-    paper = (*paper_budgets(), NO_NOISE) if name == "RECAL" else ()
-    return (*paper, AT_TWELVE, *(our_budgets() if loss == "logistic" else ()))
+    paper = (*scale.paper_budgets, NO_NOISE) if name == "RECAL" else ()
+    return (*paper, scale.at_equal, *(scale.our_budgets if loss == "logistic" else ()))
 
 
 def _solved(name: str, one: Task, scale: Scale) -> dict[str, HostArray]:
     """Return what `Solved` holds; l2 only, as MR-ADMM."""
-    problem = Problem(one.problem.loss, L2(OURS[1]), WholeSpace())
+    problem = Problem(one.problem.loss, L2(scale.l2), WholeSpace())
     best = minimise(problem, one.shards, tol=scale.optimum_tol)
     reference = replace(one, problem=problem, optimum=np.asarray(best.w), value=best.value)
-    algorithm, asked, network = _solving(name, problem)
+    algorithm, asked, network = _solving(name, problem, scale)
     made = plan(
         public_facts(problem, one.shards, clip=one.clip), algorithm,
-        (ProximalStep(asked, one.clip, RHO, 1.0, EXACTNESS),), AT_TWELVE.terms,
+        (ProximalStep(asked, one.clip, RHO, 1.0, EXACTNESS),), scale.at_equal.terms,
         rounds=scale.solver_rounds, precision="float32", network=network,
     )  # fmt: skip
     gaps, wrong, seconds = [], [], 0.0
@@ -265,10 +244,10 @@ def _solved(name: str, one: Task, scale: Scale) -> dict[str, HostArray]:
     }
 
 
-def _solving(name: str, problem: Problem) -> tuple[Algorithm, Problem, Network]:
+def _solving(name: str, problem: Problem, scale: Scale) -> tuple[Algorithm, Problem, Network]:
     """Return the method, the problem of its question, and where it runs."""
     if name == FIXED_POINT:  # the regulariser is the aggregator's
         alone = Problem(problem.loss, NoRegulariser(), WholeSpace())
-        return FixedPointADMM(problem, RHO), alone, spanning_tree(ring(AGENTS))
+        return FixedPointADMM(problem, RHO), alone, spanning_tree(scale.graph)
     gossip = (RecycledADMM if name == RECYCLED else GossipADMM)(problem, RHO)
-    return gossip, problem, metropolis(ring(AGENTS))
+    return gossip, problem, metropolis(scale.graph)
