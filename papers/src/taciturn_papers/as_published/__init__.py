@@ -35,7 +35,7 @@ from taciturn_papers.as_published.local_updates import (
 from taciturn_papers.as_published.noisy_gossip import (
     GossipLinks,
     GossipMethod,
-    Round,
+    GossipRound,
     gossip_rounds,
     message_change,
     noisy_gossip,
@@ -66,6 +66,7 @@ __all__ = [
     "Form",
     "GossipLinks",
     "GossipMethod",
+    "GossipRound",
     "GradientOf",
     "Hop",
     "Links",

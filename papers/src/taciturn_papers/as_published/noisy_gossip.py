@@ -34,7 +34,7 @@ class GossipLinks:
     models: Float[HostArray, "T D"]
 
 
-class Round(NamedTuple):
+class GossipRound(NamedTuple):
     """What all agents send in a round, and the mean of their models after it."""
 
     messages: Float[HostArray, "A *B D"]
@@ -79,7 +79,7 @@ def gossip_rounds(  # noqa: PLR0913 - what the methods take
     gradient: GradientOf, prox: StepProx, mixing: Mixing, start: Float[HostArray, "*B D"],
     steps: Float[HostArray, "T ..."], scales: Float[HostArray, "T ..."], *,
     method: GossipMethod, seed: int,
-) -> Iterator[Round]:  # fmt: skip
+) -> Iterator[GossipRound]:  # fmt: skip
     """Yield the rounds of `noisy_gossip`, or of B runs of it with one noise.
 
     Parameters
@@ -106,7 +106,7 @@ def gossip_rounds(  # noqa: PLR0913 - what the methods take
             for i, (m, g) in enumerate(zip(memories, slopes, strict=True))
         ]
         sent = now
-        yield Round(now, np.mean([memory.model for memory in memories], axis=0))
+        yield GossipRound(now, np.mean([memory.model for memory in memories], axis=0))
 
 
 def message(
