@@ -38,7 +38,7 @@ test: $(READY)            ## the quick suite, minutes: every law with its plante
 	$(PYTEST) --doctest-modules -m "not slow" --durations=10
 
 test-slow: $(READY)       ## the slow tests alone: claims, reproductions, power flow, images, wheels
-	$(PYTEST) -m slow --durations=10 $(COMPUTED:%=--ignore=%)
+	$(PYTEST) --no-loadscope-reorder -m slow --durations=10 $(COMPUTED:%=--ignore=%)
 	$(BIN)/python -m pytest --numprocesses auto $(COMPUTED)
 
 test-all: test test-slow  ## everything

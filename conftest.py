@@ -1,4 +1,8 @@
-"""Every call of the packages in a test or a doctest is checked against its annotations."""
+"""Calls of the packages in tests and doctests are checked against their annotations.
+
+All of them in the quick suite. A slow test is checked only where its file has no quick one: the
+others call, for longer, mostly what the quick tests of their file call checked.
+"""
 
 import jaxtyping
 import pytest
@@ -20,6 +24,15 @@ def pytest_configure(config):
     )
     # which entry of a sequence the checker looks at is drawn from `random`
     config.addinivalue_line("filterwarnings", "ignore:Do not use the `random` module inside")
+
+
+def pytest_collection_modifyitems(items):
+    """Leave the slow tests of a file that has quick ones unchecked: they take half the time."""
+    slow = {item for item in items if item.get_closest_marker("slow") is not None}
+    of_quick_files = {item.path for item in items if item not in slow}
+    for item in slow:
+        if item.path in of_quick_files:
+            item.add_marker(pytest.mark.unchecked)
 
 
 @pytest.fixture(autouse=True)

@@ -186,10 +186,26 @@ def pytest_collection_finish():
 # least one of a law; the slow suite has all the others
 QUICK_SETS = json.loads(Path(__file__).with_name("quick_sets.json").read_text())
 
+# files with minutes of slow tests, the longest first: begun last, one alone would keep a core busy
+# while the other waits (`make test-slow`)
+LONGEST = (
+    "audit/test_conformance.py", "inference/test_families.py", "audit/test_deployed_sums.py",
+    "federation/test_runs.py", "house/test_wheels.py", "audit/test_audit.py",
+    "estimators/test_checks.py", "federation/test_processes.py",
+    "algorithms/test_every_method.py", "privacy/test_certificate_files.py",
+    "algorithms/test_newton.py", "algorithms/test_splitting.py", "engine/test_devices.py",
+    "claims/test_claims.py", "reproductions/test_portions.py", "claims/test_wang2024.py",
+)  # fmt: skip
+
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Mark as slow what computes the papers' claims and images, and most sets of long tests."""
+    """Mark as slow what computes the papers' claims and images, and most sets of long tests.
+
+    The longest files come first.
+    """
+    place_of = {name: place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: place_of.get("/".join(item.path.parts[-2:]), len(LONGEST)))
     sets = defaultdict(list)
     for item in items:
         if PAPERS in item.path.parents and item.path.name not in QUICK_OF_THE_PAPERS:

@@ -129,7 +129,9 @@ class TooLargeSteps(NoisyGradient):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", METHODS)
 def test_every_method_of_the_table_passes(name):
-    report = check_method(name, **({"runs": 200} if name == "noisy-gradient" else {}))
+    # newton has a question for each round, all of them compiled, and converges in fewer
+    fewer = {"noisy-gradient": {"runs": 200}, "newton": {"rounds": 10}}
+    report = check_method(name, **fewer.get(name, {}))
     assert report.passes, report
     assert name != "noisy-gradient" or {law.outcome for law in report.laws} == {"holds"}
 

@@ -51,23 +51,27 @@ class Deployed:
         answering = [
             AgentRounds(plan, agent, self._of(actual, agent), seed=None) for agent in range(agents)
         ]
-        masks, turns, server = masks_of(agents), agent_turns(program), server_turns(program)
-        honest = agents - colluders
+        masks, honest = masks_of(agents), agents - colluders
+        # on the host: in JAX every slice of every round is a program
+        turns, server = jax.device_get((agent_turns(program), server_turns(program)))
+        states = [one.first_state() for one in answering]  # of no round: the method keeps none
         both = [[self._of(data, a) for a in range(honest)] for data in (pair.first, pair.second)]
         public, views, moved = network.first_inboxes(algorithm, program.template), [], []
         exact = jax.jit(lambda private, query, turn: exact_answers(
             program.oracles, private, query, turn, None))  # fmt: skip
         for turn in range(ROUNDS):
             messages = [
-                np.asarray(one.answer(turn, one.first_state(), public).message) for one in answering
+                np.asarray(one.answer(turn, state, public).message)
+                for one, state in zip(answering, states, strict=True)
             ]
             sent = [
                 one.mask(turn, bytes(32), m.view(np.uint64))
                 for one, m in zip(masks, messages, strict=True)
             ]
             left = open_sum(sent, agents) - sum(messages[honest:], np.zeros(5, np.int64))
-            now = at(jax.tree.map(lambda leaf: leaf[:, 0, 0], turns), turn)
-            query = algorithm.ask(answering[0].first_state(), public, now)
+            now = jax.tree.map(lambda leaf: leaf[:, 0, 0], turns)
+            now = jax.tree.map(jnp.asarray, at(now, turn))
+            query = algorithm.ask(states[0], public, now)
             asked = at((query, now), None)
             asked = asked[0], asked[1]._replace(question=now.question)
             truth = [[np.asarray(exact(p, *asked))[0] for p in data] for data in both]
@@ -75,7 +79,8 @@ class Deployed:
             views.append([value - np.sum(one, axis=0) for one in truth])
             moved.append(np.linalg.norm(truth[0][0] - truth[1][0]))
             words = [jnp.asarray(one.view(np.int64)) for one in sent]
-            public = _delivered(network, algorithm, public, words, at(server, turn))
+            ending = jax.tree.map(jnp.asarray, at(server, turn))
+            public = _delivered(network, algorithm, public, words, ending)
         self.views, self.moved = np.array(views), np.array(moved)
         scale = plan.ledger.scale[:honest, :, 0]
         self.deviation = np.sqrt(np.sum(scale**2, axis=0))

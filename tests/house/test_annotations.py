@@ -1,4 +1,4 @@
-"""Annotations are checked in every test, and none that names a shape is skipped without a word."""
+"""Annotations are checked in the quick suite, and none that names a shape is skipped in silence."""
 
 import ast
 import importlib
