@@ -119,8 +119,9 @@ class RECAL(NoisedRelay):
         lambda_i+ = h + beta ((x+ - x) - (y_i+ - y_i))                              (7d)
         u+       = u + lambda_i+ - lambda_i                                         (7e)
 
-    It converges for alpha < 2 / (s L + 1) on any connected network, whatever the law of the walk
-    (Theorem 2 of that paper). The published form adds noise to the message u instead, and the
+    Theorem 2 of that paper states that it converges for alpha < 2 / (s L + 1) on any connected
+    network, whatever the law of the walk. It does so on small ones, and not on a ring of 64 agents
+    whose L_i differ a hundredfold (claim wang2024/thm2 of taciturn-papers). The published form adds noise to the message u instead, and the
     gradients can be recovered exactly from the messages: see the package taciturn-papers. `step` is
     alpha s, with the limit 2 / (L + 1/s) (docs/explanation/step-sizes.md); `objective_scale` is s,
     None for 10/L, for which the limit is nearly 2/L. `agent_steps` are uncoordinated step sizes,
