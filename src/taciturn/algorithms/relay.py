@@ -121,12 +121,13 @@ class RECAL(NoisedRelay):
 
     Theorem 2 of that paper states that it converges for alpha < 2 / (s L + 1) on any connected
     network, whatever the law of the walk. It does so on small ones, and not on a ring of 64 agents
-    whose L_i differ a hundredfold (claim wang2024/thm2 of taciturn-papers). The published form adds noise to the message u instead, and the
-    gradients can be recovered exactly from the messages: see the package taciturn-papers. `step` is
-    alpha s, with the limit 2 / (L + 1/s) (docs/explanation/step-sizes.md); `objective_scale` is s,
-    None for 10/L, for which the limit is nearly 2/L. `agent_steps` are uncoordinated step sizes,
-    alpha_i s for each agent i: alpha_i occurs in (7c) alone, and Theorem 2 requires alpha_i < 2 /
-    (s L_i + 1) of each. The public bound L holds for all L_i.
+    whose L_i differ a hundredfold (claim wang2024/thm2 of taciturn-papers). The published form adds
+    noise to the message u instead, and the gradients can be recovered exactly from the messages:
+    see the package taciturn-papers. `step` is alpha s, with the limit 2 / (L + 1/s)
+    (docs/explanation/step-sizes.md); `objective_scale` is s, None for 10/L, for which the limit is
+    nearly 2/L. `agent_steps` are uncoordinated step sizes, alpha_i s for each agent i: alpha_i
+    occurs in (7c) alone, and Theorem 2 requires alpha_i < 2 / (s L_i + 1) of each. The public bound
+    L holds for all L_i.
 
     **Guarantee.** Copies, duals and the token are functions of noised answers and public constants
     alone: a run is post-processing of the adaptive composition of its answers, and an observer of
