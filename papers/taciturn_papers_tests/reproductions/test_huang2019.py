@@ -19,9 +19,7 @@ from taciturn_papers.reproductions.figure import Budget
 from taciturn_papers.reproductions.huang2019 import arms, notes
 from taciturn_papers.reproductions.huang2019.arms import (
     AUGMENTED,
-    ERROR,
-    LOSS,
-    OWN_LOSS,
+    METRICS,
     Outcome,
     Records,
     augmented,
@@ -191,7 +189,7 @@ def fabricated(value):
             (setting, metric): np.array([0.999999, 1.000001]) * value(name, setting, agents)
             for setting in settings
             if setting not in refused
-            for metric in (ERROR, LOSS, OWN_LOSS)
+            for metric in METRICS
         }
         samples |= {
             (setting, AUGMENTED): np.full((2, 3), value(name, setting, agents))
@@ -204,7 +202,8 @@ def fabricated(value):
         for agents in (2, 4)
     }
     optimum = Optimum(15.0, 0.3, 0.3, 80.0)
-    return Half("l2", {name: outcome(name) for name in makers}, divided, optimum, np.ones(9)), scale
+    made = {name: outcome(name) for name in makers}
+    return Half("l2", made, divided, optimum, np.ones(9), 3), scale
 
 
 def as_the_paper_says(name, setting, agents):
@@ -249,8 +248,9 @@ def test_objective_perturbation_cannot_meet_the_smallest_total_and_others_can():
     records = Records(shards, shards.shard(0))
     tight = Budget(1e-3, 1e-5)
     assert list(planned(arms.exact_arm(arms.PVP, TINY), RIDGE, (tight,), records)[0]) == [tight]
-    with pytest.raises(InputError, match="DVP can meet none of its budgets"):
-        planned(arms.exact_arm(arms.DVP, TINY), RIDGE, (tight,), records)
+    plans, refused = planned(arms.exact_arm(arms.DVP, TINY), RIDGE, (tight,), records)
+    assert plans == {}
+    assert list(refused) == [tight]
 
 
 def test_an_unknown_paper_is_one_line_with_the_list(capsys):

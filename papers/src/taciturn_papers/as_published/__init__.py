@@ -5,6 +5,11 @@ certificate or training command uses them. Methods, schedules and bounds serve t
 claims.
 """
 
+from taciturn_papers.as_published.consensus_bounds import (
+    ConsensusFacts,
+    consensus_bound,
+    smooth_consensus_bound,
+)
 from taciturn_papers.as_published.dp_recal import (
     AgentState,
     Links,
@@ -38,6 +43,7 @@ from taciturn_papers.as_published.rate_bounds import (
 
 __all__ = [
     "AgentState",
+    "ConsensusFacts",
     "Form",
     "GossipLinks",
     "GossipMethod",
@@ -49,6 +55,7 @@ __all__ = [
     "Variant",
     "agent_step",
     "claimed_epsilon",
+    "consensus_bound",
     "coupling",
     "dp_recal",
     "message_change",
@@ -57,6 +64,7 @@ __all__ = [
     "recover",
     "running_average",
     "smooth_bound",
+    "smooth_consensus_bound",
     "strongly_convex_bound",
     "unprox_elastic",
     "unprox_none",
