@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from taciturn.errors import InputError
 from taciturn_papers.claims import (
+    huang2019_thm1,
     huang2019_thm2,
+    huang2019_thm34,
     liu2022_smoothing,
     liu2022_thm1,
     liu2022_thm2,
@@ -21,7 +23,10 @@ from taciturn_papers.claims import (
 from taciturn_papers.claims.claim import Claim
 
 REGISTER: tuple[Claim, ...] = (
+    huang2019_thm1.CLAIM,
     huang2019_thm2.CLAIM,
+    huang2019_thm34.THEOREM_3,
+    huang2019_thm34.THEOREM_4,
     ryu2023_thm4_6.CLAIM,
     ryu2023_obj_vs_out.CLAIM,
     ryu2023_opf_sensitivity.CLAIM,

@@ -132,7 +132,7 @@ def notes(halves: tuple[Half, ...], scale: Scale) -> tuple[str, ...]:
         "scaled to what each needs. Spreads are standard deviations over repetitions.",
         f"{PUBLIC} and {OURS} use what `taciturn train` uses by default, fixed before any record "
         "is seen; the paper's c_w comes from the private optimum, and no budget covers that.",
-        "The paper takes the empirical loss at the agents' noised iterates: the mean over agents is "
+        "The paper takes the empirical loss at the agents' noised iterates: the mean over all is "
         "shown. Where it takes the error rate, it does not say, so both readings are judged. The "
         "common model is what would be released; for gradient methods the two are the same.",
         f"{DVP} is accounted for by the law of objective perturbation, which the paper did not "
@@ -142,7 +142,7 @@ def notes(halves: tuple[Half, ...], scale: Scale) -> tuple[str, ...]:
         "Columns are scaled by the largest published value of each column, as in the paper: "
         "taken as public knowledge here.",
         "The bounds (32) and (37) have the c_w of the settings. With the step size of the last "
-        "round in every round they hold; with the decreasing ones of the paper they can be exceeded "
+        "round in every round they hold; with the decreasing ones of the paper they can fail "
         "(claims huang2019/thm3 and thm4).",
         "Totals hold for noise that is secret. Here seeds are given.",
     )
