@@ -12,9 +12,10 @@ import pytest
 
 from taciturn.algorithms import METHODS
 from taciturn.cli import main
+from taciturn.errors import InputError
 from taciturn.problems import L1, L2, Logistic, Named, Problem
 from taciturn.training import DataFacts, Request, propose
-from taciturn_papers.reproductions import Measured, huang2019
+from taciturn_papers.reproductions import Measured, changed, huang2019
 from taciturn_papers.reproductions.arms import different, swept
 from taciturn_papers.reproductions.figure import Budget
 from taciturn_papers.reproductions.huang2019 import arms, notes
@@ -46,6 +47,7 @@ from taciturn_papers.reproductions.huang2019.settings import (
     equal_totals,
     published,
 )
+from taciturn_papers.reproductions.portions import Portions
 from taciturn_papers_tests.made_up import make_shards
 
 RIDGE = Problem(Logistic(), L2(1e-6))
@@ -217,6 +219,47 @@ def test_all_methods_of_a_figure_spend_the_same_totals(command):
     assert theirs["not_private"] == ["c_w"]
 
 
+def test_records_and_constants_of_one_s_own_are_those_of_the_run(tmp_path):
+    draw = np.random.default_rng(0)
+    file = tmp_path / "own.csv"
+    rows = [f"{x:.3f},{z:.3f},{'yes' if x > z else 'no'}" for x, z in draw.uniform(size=(90, 2))]
+    file.write_text("\n".join(["first,second,paid", *rows]))
+    settings = [
+        "kinds=l1", f"data={file}:paid", "agents=3", "per_round=0.5", "deltas=0.01", "rho=0.3",
+        "c_w_l1=4", "repetitions=1", "divisions=3", "regulariser_at=server", "timed=",
+        "clip=0.7", "weight=0.02", "learning_rate=0.4", "main_epsilon=0.5", "main_delta=0.01",
+    ]  # fmt: skip
+    scale = changed(TINY, settings)
+    found = huang2019.build(scale, Portions())
+    listed = dict(found.settings)
+    assert "81 training records, 2 columns" in listed["data"]
+    assert listed["c_w and step rule of DP-ADMM as published"] == "l1: 4, nonsmooth"
+    assert any("The paper has 40,000 records" in note for note in found.notes)
+    first, *_ = found.figures[2].panels
+    labels = {curve.label for curve in first.curves if not curve.reference}
+    assert {arms.DP_ADMM, arms.DPSGD} <= labels
+    assert all(np.isfinite(value.mean) for curve in first.curves for value in curve.y)
+    assert "bound" not in " ".join(curve.label for curve in found.figures[1].panels[0].curves)
+    file.write_text(file.read_text().replace("yes", "maybe", 1))
+    with pytest.raises(InputError, match="no target of two values"):
+        huang2019.build(scale, Portions())
+
+
+def test_every_constant_of_the_paper_reaches_its_arm():
+    scale = changed(TINY, ["rho=0.3", "c_w_l1=4", "steps_l1=smooth", "clip=0.7", "tolerance=0.01",
+                           "learning_rate=0.4", "regulariser_at=server"])  # fmt: skip
+    problem = scale.problem("l1")
+    theirs, exact = arms.published_arm("l1", scale), arms.exact_arm(arms.PVP, scale)
+    admm = theirs.algorithm(problem)
+    assert (admm.rho, admm.radius, admm.step_rule) == (0.3, 4.0, "smooth")
+    assert (admm.regulariser_at, theirs.oracle(problem).clip) == ("server", 0.7)
+    assert arms.descent_arm(scale).algorithm(problem).step_size == 0.4
+    step = exact.oracle(problem)
+    assert (step.rho, step.tol, step.clip) == (0.3, 0.01, 0.7)
+    assert not isinstance(step.problem.regulariser, L1)
+    assert exact.algorithm(problem).rho == 0.3
+
+
 def fabricated(value):
     """A half whose metrics are `value(method, setting, agents)`, DVP without its smallest total."""
     scale = dataclasses.replace(TINY, kinds=("l2",))
@@ -283,7 +326,7 @@ def test_an_error_is_judged_at_both_places_and_a_loss_where_the_paper_takes_it()
     assert claims[name].count == (
         "at the agents' iterates: 3 of 3; at the common model: 0 of 3, 3 reversed"
     )
-    assert claims["empirical loss: DP-ADMM is better than PVP"].whose == "ours"
+    assert claims[f"{arms.LOSS}: DP-ADMM is better than PVP"].whose == "ours"
     assert claims[f"{arms.LOCAL_LOSS}: DP-ADMM is better than PVP"].whose == "paper"
 
 
@@ -332,6 +375,10 @@ def test_objective_perturbation_cannot_meet_the_smallest_total_and_others_can():
     plans, refused = planned(arms.exact_arm(arms.DVP, TINY), RIDGE, (tight,), records)
     assert plans == {}
     assert list(refused) == [tight]
+    arm = arms.exact_arm(arms.DVP, TINY)
+    work = arms.measured(arm, RIDGE, (tight,), lambda _: records, 2, where="here", rho=0.1)
+    assert work.portions == ()
+    assert list(work.whole({}).refused) == [tight]
 
 
 def test_the_bounds_of_a_figure_are_those_of_the_printed_settings():

@@ -200,7 +200,7 @@ def _local_loss(problem: Problem, shard: Shard, models: Float[Array, "B D"]) -> 
 
 
 ERROR, LOCAL_ERROR = "test error, %", "test error at the agents' iterates, %"
-LOSS, LOCAL_LOSS = "empirical loss", "empirical loss at the agents' iterates"
+LOSS, LOCAL_LOSS = "empirical loss at the common model", "empirical loss at the agents' iterates"
 METRICS = (ERROR, LOCAL_ERROR, LOSS, LOCAL_LOSS)
 AUGMENTED = "augmented objective"
 
