@@ -383,8 +383,8 @@ def test_objective_perturbation_cannot_meet_the_smallest_total_and_others_can():
 
 def test_the_bounds_of_a_figure_are_those_of_the_printed_settings():
     """(30) to (37) with the numbers of section VI: n = 100, m = 400, d = 104, rho = beta = 0.1."""
-    half, _ = fabricated(as_the_paper_says)
-    half, budget = dataclasses.replace(half, dimension=104), published(0.1, 1e-5, 100)
+    half = Half("l2", {}, {}, Optimum(15.0, 0.3, 0.3, 80.0), np.ones(9), 104)
+    budget = published(0.1, 1e-5, 100)
     log, n, m, t = math.log(1.25e5), 100, 400, 100
     m3, m4 = n * 4 * 89 * math.sqrt(104 * log) / (m * 0.1), n * (89**2 * 0.350001 + 0.1) / 2
     want = n * half.optimum.objective + m3 / math.sqrt(t) + m4 / t

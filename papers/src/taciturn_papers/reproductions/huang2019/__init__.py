@@ -141,9 +141,9 @@ def notes(halves: tuple[Half, ...], scale: Scale) -> tuple[str, ...]:
         "mechanism that publishes whole records; some of the paper's deltas are above it.",
         "Columns are scaled by the largest published value of each column, as in the paper: "
         "taken as public knowledge here.",
-        "The bounds (32) and (37) have the c_w of the settings. With the step size of the last "
-        "round in every round they hold; with the decreasing ones of the paper they can fail "
-        "(claims huang2019/thm3 and thm4).",
+        "The bounds (32) and (37) have the c_w of the settings, not the norm found here. "
+        "With the step size of the last round in every round they hold; with the decreasing ones "
+        "of the paper they can fail (claims huang2019/thm3 and thm4).",
         "Totals hold for noise that is secret. Here seeds are given.",
     )
 
