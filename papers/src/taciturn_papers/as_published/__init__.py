@@ -5,6 +5,11 @@ certificate or training command uses them. Methods, schedules and bounds serve t
 claims.
 """
 
+from taciturn_papers.as_published.consensus_bounds import (
+    ConsensusFacts,
+    consensus_bound,
+    smooth_consensus_bound,
+)
 from taciturn_papers.as_published.dp_recal import (
     AgentState,
     GradientOf,
@@ -62,6 +67,7 @@ from taciturn_papers.as_published.smoothed_admm import (
 
 __all__ = [
     "AgentState",
+    "ConsensusFacts",
     "Constants",
     "Form",
     "GossipLinks",
@@ -85,6 +91,7 @@ __all__ = [
     "box",
     "central_step",
     "claimed_epsilon",
+    "consensus_bound",
     "coupling",
     "dp_recal",
     "gossip_rounds",
@@ -98,6 +105,7 @@ __all__ = [
     "rounds",
     "running_average",
     "smooth_bound",
+    "smooth_consensus_bound",
     "smoother",
     "strongly_convex_bound",
     "unprox_elastic",

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from taciturn.errors import InputError
 from taciturn_papers.claims import (
+    huang2019_thm1,
     huang2019_thm2,
+    huang2019_thm34,
     liu2022_rates,
     liu2022_sc_step,
     liu2022_smoothing,
@@ -28,7 +30,10 @@ from taciturn_papers.claims import (
 from taciturn_papers.claims.claim import Claim
 
 REGISTER: tuple[Claim, ...] = (
+    huang2019_thm1.CLAIM,
     huang2019_thm2.CLAIM,
+    huang2019_thm34.THEOREM_3,
+    huang2019_thm34.THEOREM_4,
     ryu2023_thm4_2.CLAIM,
     ryu2023_thm4_6.CLAIM,
     ryu2023_thm5.CLAIM,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from types import MappingProxyType
-from typing import Literal
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 
 import equinox as eqx
 import jax
@@ -14,38 +14,21 @@ import numpy as np
 from jaxtyping import Float
 from typing_extensions import override
 
-from taciturn.algorithms import ADMM, DPADMM, DualMessage, Noise, NoisyGradient
+from taciturn.algorithms import ADMM, DPADMM, DualMessage, Noise, NoisyGradient, at_agents
 from taciturn.datasets import Dataset, split
 from taciturn.engine import Plan, Trace
 from taciturn.errors import InputError
 from taciturn.kernel.privacy import Terms
 from taciturn.kernel.questions import Gradient, Oracle, PerturbedStep, ProximalStep
 from taciturn.kernel.records import Shard, Shards, Spec, random_partition
-from taciturn.problems import L1, L2, Logistic, Named, Problem, WholeSpace
+from taciturn.problems import L1, L2, Named, Problem
 from taciturn.training import DataFacts, Request, propose
 from taciturn.typing import Array, HostArray
 from taciturn_papers.reproductions.arms import Arm, different, packed, packed_test, swept
 from taciturn_papers.reproductions.figure import Budget, Measured
-from taciturn_papers.reproductions.huang2019.settings import (
-    CLIP,
-    LEARNING_RATE,
-    PUBLIC_CLIP,
-    RADIUS,
-    RHO,
-    TOLERANCE,
-    WEIGHT,
-    Kind,
-    Scale,
-    by_round,
-)
+from taciturn_papers.reproductions.huang2019.settings import Kind, Scale, by_round
 from taciturn_papers.reproductions.portions import Portion, Results, Work
 
-PROBLEMS: Mapping[str, Problem] = MappingProxyType(
-    {
-        "l1": Problem(Logistic(), L1(WEIGHT), WholeSpace()),
-        "l2": Problem(Logistic(), L2(WEIGHT), WholeSpace()),
-    }
-)
 DP_ADMM, DPSGD, PVP, DVP = "DP-ADMM as published", "DPSGD", "PVP", "DVP"
 PUBLIC, OURS, EXACT = "DP-ADMM, public c_w", "noisy gradient (ours)", "ADMM without noise"
 
@@ -72,24 +55,20 @@ class ConstantStep(NoisyGradient):
 
 def published_arm(kind: Kind, scale: Scale) -> Arm:
     """Return DP-ADMM with the constants of the paper: (29) for l1, (34) for l2."""
-    radius = RADIUS[kind]
-    rule: Literal["nonsmooth", "smooth"] = "nonsmooth" if kind == "l1" else "smooth"
-
-    def algorithm(problem: Problem) -> DPADMM:
-        return DPADMM(problem, rho=RHO, radius=radius, step_rule=rule, regulariser_at="agents")
-
-    return Arm(DP_ADMM, algorithm, _gradient(CLIP), CLIP, scale.rounds, ("c_w",))
+    algorithm = partial(
+        DPADMM,
+        rho=scale.rho,
+        radius=scale.c_w(kind),
+        step_rule=scale.steps(kind),
+        regulariser_at=scale.regulariser_at,
+    )
+    return Arm(DP_ADMM, algorithm, _gradient(scale.clip), scale.clip, scale.rounds, ("c_w",))
 
 
 def descent_arm(scale: Scale) -> Arm:
-    """Return the paper's DPSGD: all records in every round, learning rate 0.1."""
-    return Arm(
-        DPSGD,
-        lambda problem: ConstantStep(problem, step_size=LEARNING_RATE),
-        _gradient(CLIP),
-        CLIP,
-        scale.rounds,
-    )
+    """Return the paper's DPSGD: all records in every round."""
+    algorithm = partial(ConstantStep, step_size=scale.learning_rate)
+    return Arm(DPSGD, algorithm, _gradient(scale.clip), scale.clip, scale.rounds)
 
 
 class NamedArm(Arm):
@@ -98,13 +77,14 @@ class NamedArm(Arm):
     @override
     def plan(self, problem: Problem, shards: Shards, terms: Terms) -> Plan:
         facts = DataFacts(
-            name="adult",
+            name="records",
             task="binary",
             classes=2,
             columns=shards.dimension,
             record_norm=shards.record_norm,
             table=None,
         )
+        assert isinstance(problem.regulariser, L1 | L2)
         kind = "l1" if isinstance(problem.regulariser, L1) else "l2"
         request = Request(
             epsilon=terms.epsilon,
@@ -112,7 +92,7 @@ class NamedArm(Arm):
             observer=terms.observer,
             relation=terms.adjacency.relation.name,
             algorithm="dp-admm" if self.name == PUBLIC else "noisy-gradient",
-            regulariser=Named(name=kind, numbers=(WEIGHT,)),
+            regulariser=Named(name=kind, numbers=(problem.regulariser.weight,)),
             clip=self.clip,
             rounds=self.rounds,
         )
@@ -121,7 +101,8 @@ class NamedArm(Arm):
 
 def public_arm(name: str, scale: Scale) -> Arm:
     """Return DP-ADMM or our noisy gradient with the settings that `taciturn train` would choose."""
-    return NamedArm(name, NoisyGradient, _gradient(PUBLIC_CLIP), PUBLIC_CLIP, scale.public_rounds)
+    clip = scale.public_clip
+    return NamedArm(name, NoisyGradient, _gradient(clip), clip, scale.public_rounds)
 
 
 def exact_arm(name: str, scale: Scale) -> Arm:
@@ -131,15 +112,12 @@ def exact_arm(name: str, scale: Scale) -> Arm:
     """
 
     def oracle(problem: Problem) -> Oracle:
-        if name == DVP:
-            step = ProximalStep(problem, clip=CLIP, rho=RHO, record_norm=1.0)
-            return PerturbedStep(step)
-        return ProximalStep(problem, clip=CLIP, rho=RHO, record_norm=1.0, tol=TOLERANCE)
+        agents = at_agents(problem, scale.regulariser_at)
+        step = ProximalStep(agents, clip=scale.clip, rho=scale.rho, record_norm=1.0)
+        return PerturbedStep(step) if name == DVP else replace(step, tol=scale.tolerance)
 
-    def algorithm(problem: Problem) -> ADMM:
-        return ADMM(problem, RHO, regulariser_at="agents")
-
-    return Arm(name, algorithm, oracle, CLIP, scale.rounds)
+    algorithm = partial(ADMM, rho=scale.rho, regulariser_at=scale.regulariser_at)
+    return Arm(name, algorithm, oracle, scale.clip, scale.rounds)
 
 
 def _gradient(clip: float) -> Callable[[Problem], Oracle]:
@@ -153,6 +131,13 @@ class Records:
     shards: Shards
     test: Shard
 
+    @property
+    def digest(self) -> str:
+        """What tells these training records from others; a file of the user's may change."""
+        data = self.shards.stacked
+        content = (np.asarray(data.features).tobytes(), np.asarray(data.targets).tobytes())
+        return hashlib.sha256(b"".join(content)).hexdigest()[:16]
+
 
 def records(dataset: Dataset, rows: int, agents: int, *, seed: int) -> Records:
     """Return `rows` training records dealt out at random, and all test records, by one seed."""
@@ -164,10 +149,14 @@ def records(dataset: Dataset, rows: int, agents: int, *, seed: int) -> Records:
 
 
 @jax.jit
-def errors(problem: Problem, test: Shard, models: Float[Array, "B D"]) -> Float[Array, " B"]:
-    """Return the fraction of wrong labels of every model on the test records."""
-    margins = test.features @ models.T
-    return jnp.mean(problem.loss.error(margins, test.targets[:, None]), axis=0)
+def errors(problem: Problem, test: Shard, iterates: Float[Array, "B A D"]) -> Float[Array, " B"]:
+    """Return the mean over the agents' iterates of the fraction of wrong labels on test records."""
+
+    def of_run(models: Float[Array, "A D"]) -> Float[Array, ""]:
+        return jnp.mean(problem.loss.error(test.features @ models.T, test.targets[:, None]))
+
+    found: Array = jax.lax.map(of_run, iterates)
+    return found
 
 
 @jax.jit
@@ -210,7 +199,9 @@ def _local_loss(problem: Problem, shard: Shard, models: Float[Array, "B D"]) -> 
     return total / jnp.sum(shard.mask)
 
 
-ERROR, LOSS, OWN_LOSS = "test error, %", "empirical loss", "empirical loss at agents' own iterates"
+ERROR, LOCAL_ERROR = "test error, %", "test error at the agents' iterates, %"
+LOSS, LOCAL_LOSS = "empirical loss at the common model", "empirical loss at the agents' iterates"
+METRICS = (ERROR, LOCAL_ERROR, LOSS, LOCAL_LOSS)
 AUGMENTED = "augmented objective"
 
 
@@ -251,6 +242,7 @@ def measured(  # noqa: PLR0913 - one parameter per fact about the runs
     repetitions: int,
     *,
     where: str,
+    rho: float,
     followed: Callable[[Budget], bool] = lambda _: False,
 ) -> Work[Outcome]:
     """Return what an arm achieves under every budget; repetition r draws its noise from seed r.
@@ -263,16 +255,20 @@ def measured(  # noqa: PLR0913 - one parameter per fact about the runs
         From the seed of a repetition to its records.
     where
         What tells these runs from others of the arm.
+    rho
+        The weight of the distance in the augmented objective.
     followed
         The budgets whose augmented objective is measured after every round.
     """
-    plans, refused = planned(arm, problem, budgets, dealt(0))
+    first = dealt(0)
+    plans, refused = planned(arm, problem, budgets, first)
+    known = (where, arm.name, first.digest)
     chosen, places = different(list(plans.values()))
     watched = frozenset(p for s, p in zip(plans, places, strict=True) if followed(s))
 
     def portion(seed: int) -> Portion:
         def compute() -> dict[str, HostArray]:
-            looks = _look(problem, chosen, dealt(seed), seed=seed, watched=watched)
+            looks = _look(problem, chosen, dealt(seed), seed=seed, watched=watched, rho=rho)
             return {
                 f"{place} {metric}": value
                 for place, look in enumerate(looks)
@@ -280,20 +276,19 @@ def measured(  # noqa: PLR0913 - one parameter per fact about the runs
             }
 
         title = f"{where}: {arm.name}, {len(chosen)} budgets, repetition {seed + 1}"
-        return Portion(title, (where, arm.name, seed), compute)
+        return Portion(title, (*known, seed), compute)
 
     def whole(results: Results) -> Outcome:
-        looks = [results[where, arm.name, seed] for seed in range(repetitions)]
-        metrics = (ERROR, LOSS, OWN_LOSS, AUGMENTED)
+        looks = [results[(*known, seed)] for seed in range(repetitions) if plans]
         samples = {
             (budget, metric): np.stack([look[f"{place} {metric}"] for look in looks])
             for budget, place in zip(plans, places, strict=True)
-            for metric in metrics
+            for metric in (*METRICS, AUGMENTED)
             if f"{place} {metric}" in looks[0]
         }
         return Outcome(arm, samples, refused)
 
-    return Work(tuple(map(portion, range(repetitions))), whole)
+    return Work(tuple(map(portion, range(repetitions if plans else 0))), whole)
 
 
 def planned(
@@ -306,34 +301,39 @@ def planned(
             plans[budget] = arm.plan(problem, one.shards, budget.terms)
         except InputError as error:
             refused[budget] = str(error)
-    if not plans:
-        raise InputError(f"{arm.name} can meet none of its budgets: {refused}; ask for larger ones")
     return plans, refused
 
 
 def _look(
-    problem: Problem, plans: list[Plan], one: Records, *, seed: int, watched: frozenset[int]
+    problem: Problem,
+    plans: list[Plan],
+    one: Records,
+    *,
+    seed: int,
+    watched: frozenset[int],
+    rho: float,
 ) -> list[dict[str, HostArray]]:
     """Return the metrics of every plan in one repetition."""
     keep = frozenset({"messages", "models"} if watched else {"messages"})
     models, trace = swept(plans, one.shards, seed=seed, keep=keep)
-    local_iterates = _own_iterates(models, trace)
+    local_iterates = _local_iterates(models, trace)
     shared = jnp.broadcast_to(models[:, None], local_iterates.shape)
     data = one.shards.stacked
     values = {
-        ERROR: 100 * np.asarray(errors(problem, one.test, models)),
+        ERROR: 100 * np.asarray(errors(problem, one.test, shared[:, :1])),
+        LOCAL_ERROR: 100 * np.asarray(errors(problem, one.test, local_iterates)),
         LOSS: np.asarray(losses(problem, data, shared)),
-        OWN_LOSS: np.asarray(losses(problem, data, local_iterates)),
+        LOCAL_LOSS: np.asarray(losses(problem, data, local_iterates)),
     }
     looks = [
         {name: np.asarray(v[place]) for name, v in values.items()} for place in range(len(plans))
     ]
     for place in watched:
-        looks[place][AUGMENTED] = _followed(problem, one, place, trace)
+        looks[place][AUGMENTED] = _followed(problem, one, place, trace, rho)
     return looks
 
 
-def _own_iterates(models: Array, trace: Trace) -> Array:
+def _local_iterates(models: Array, trace: Trace) -> Array:
     """Return the agents' last iterates `(B, A, D)`: the model itself where they keep none."""
     agents = trace.records.kind.shape[-1]
     if isinstance(trace.messages, DualMessage):
@@ -342,10 +342,10 @@ def _own_iterates(models: Array, trace: Trace) -> Array:
     return jnp.broadcast_to(models[:, None], (len(models), agents, models.shape[-1]))
 
 
-def _followed(problem: Problem, one: Records, place: int, trace: Trace) -> HostArray:
+def _followed(problem: Problem, one: Records, place: int, trace: Trace, rho: float) -> HostArray:
     """Return the augmented objective by round; the means of a non-smooth method start at w^0."""
     iterates = trace.messages.iterate[place]
     if not np.isfinite(problem.regulariser.smoothness):
         iterates = jnp.concatenate([jnp.zeros_like(iterates[:1]), iterates[:-1]])
     data = one.shards.stacked
-    return np.asarray(augmented(problem, data, iterates, trace.models[place], RHO))
+    return np.asarray(augmented(problem, data, iterates, trace.models[place], rho))

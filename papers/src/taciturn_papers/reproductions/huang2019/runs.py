@@ -24,7 +24,6 @@ from taciturn_papers.reproductions.huang2019.arms import (
     DVP,
     EXACT,
     OURS,
-    PROBLEMS,
     PUBLIC,
     PVP,
     Outcome,
@@ -33,11 +32,10 @@ from taciturn_papers.reproductions.huang2019.arms import (
     losses,
 )
 from taciturn_papers.reproductions.huang2019.settings import (
-    DELTA,
     NO_NOISE,
     Kind,
     Scale,
-    by_delta,
+    all_budgets,
     by_epsilon,
     equal_totals,
     published,
@@ -68,6 +66,8 @@ class Half:
         DP-ADMM as published and our noisy gradient, by number of agents.
     labels
         Of the published test records of the first repetition.
+    dimension
+        Columns of the records.
     """
 
     kind: Kind
@@ -75,6 +75,7 @@ class Half:
     divided: dict[int, dict[str, Outcome]]
     optimum: Optimum
     labels: Float[HostArray, " N"]
+    dimension: int
 
 
 # from a number of agents and the seed of a repetition to its records
@@ -83,18 +84,19 @@ Dealt = Callable[[int, int], Records]
 
 def half_of(kind: Kind, dealt: Dealt, scale: Scale) -> Work[Half]:
     """Return all runs of one regulariser."""
-    problem, everyone = PROBLEMS[kind], partial(dealt, scale.agents)
+    problem, everyone = scale.problem(kind), partial(dealt, scale.agents)
     outcomes = {}
     for arm, budgets in _competitors(kind, scale):
         slow = arm.name in {EXACT, PVP, DVP}
         repetitions = scale.solver_repetitions if slow else scale.repetitions
         watched = _followed(arm, scale)
         outcomes[arm.name] = arms.measured(
-            arm, problem, budgets, everyone, repetitions, where=kind, followed=watched
-        )
+            arm, problem, budgets, everyone, repetitions, where=kind, rho=scale.rho,
+            followed=watched,
+        )  # fmt: skip
     others = [agents for agents in scale.divisions if agents != scale.agents]
     divided = {agents: _divided(kind, partial(dealt, agents), scale, agents) for agents in others}
-    optimum = _optimum(kind, everyone, scale.optimum_tol)
+    optimum = _optimum(kind, everyone, scale)
     works = (*outcomes.values(), *(work for pair in divided.values() for work in pair.values()))
 
     def whole(results: Results) -> Half:
@@ -105,8 +107,9 @@ def half_of(kind: Kind, dealt: Dealt, scale: Scale) -> Work[Half]:
             else {name: competitors[name] for name in (DP_ADMM, OURS)}
             for agents in scale.divisions
         }
-        labels = np.asarray(everyone(0).test.targets)
-        return Half(kind, competitors, shown, optimum.whole(results), labels)
+        first = everyone(0)
+        labels, dimension = np.asarray(first.test.targets), first.shards.dimension
+        return Half(kind, competitors, shown, optimum.whole(results), labels, dimension)
 
     portions = (portion for work in works for portion in work.portions)
     return Work((*optimum.portions, *portions), whole)
@@ -114,7 +117,7 @@ def half_of(kind: Kind, dealt: Dealt, scale: Scale) -> Work[Half]:
 
 def _competitors(kind: Kind, scale: Scale) -> list[tuple[Arm, tuple[Budget, ...]]]:
     """Return the arms of one regulariser and their budgets; l2 has those of our table too."""
-    budgets = (*by_epsilon(scale), *by_delta(scale))
+    budgets = all_budgets(scale)
     if kind == "l2":
         budgets = (*budgets, *equal_totals(scale))
     private = [
@@ -131,7 +134,7 @@ def _competitors(kind: Kind, scale: Scale) -> list[tuple[Arm, tuple[Budget, ...]
 def _followed(arm: Arm, scale: Scale) -> Callable[[Budget], bool]:
     """Return which budgets' convergence is drawn for an arm."""
     drawn = {
-        DP_ADMM: {*by_epsilon(scale), *by_delta(scale)},
+        DP_ADMM: set(all_budgets(scale)),
         PUBLIC: {shared(scale)},
     }.get(arm.name, set())
     return lambda budget: budget in drawn
@@ -140,31 +143,30 @@ def _followed(arm: Arm, scale: Scale) -> Callable[[Budget], bool]:
 def _divided(
     kind: Kind, dealt: Callable[[int], Records], scale: Scale, agents: int
 ) -> dict[str, Work[Outcome]]:
-    problem, where = PROBLEMS[kind], f"{kind}, {agents} agents"
+    problem, where = scale.problem(kind), f"{kind}, {agents} agents"
     theirs, ours = arms.published_arm(kind, scale), arms.public_arm(OURS, scale)
     asked = ((theirs, by_epsilon(scale)), (ours, (shared(scale),)))
     return {
         arm.name: arms.measured(
-            arm, problem, budgets, dealt, scale.division_repetitions, where=where
+            arm, problem, budgets, dealt, scale.division_repetitions, where=where, rho=scale.rho
         )
         for arm, budgets in asked
     }
 
 
-def _optimum(kind: Kind, dealt: Callable[[int], Records], tol: float) -> Work[Optimum]:
-    problem = PROBLEMS[kind]
+def _optimum(kind: Kind, dealt: Callable[[int], Records], scale: Scale) -> Work[Optimum]:
+    problem, one = scale.problem(kind), dealt(0)
 
     def compute() -> dict[str, HostArray]:
-        one = dealt(0)
-        solution = minimise(problem, one.shards, tol=tol)
+        solution = minimise(problem, one.shards, tol=scale.optimum_tol)
         models = jnp.asarray(solution.w, jnp.float32)[None]
         iterates = jnp.broadcast_to(models[:, None], (1, one.shards.agents, models.shape[1]))
-        error = 100 * float(errors(problem, one.test, models)[0])
+        error = 100 * float(errors(problem, one.test, models[:, None])[0])
         loss = float(losses(problem, one.shards.stacked, iterates)[0])
         norm = float(jnp.linalg.norm(solution.w))
         return {"optimum": np.array([error, loss, solution.value, norm])}
 
-    portion = Portion(f"{kind}: centralised optimum", (kind, "optimum"), compute)
+    portion = Portion(f"{kind}: centralised optimum", (kind, "optimum", one.digest), compute)
     return Work.of(portion, lambda found: Optimum(*found["optimum"].tolist()))
 
 
@@ -181,8 +183,9 @@ def timings(dealt: Dealt, scale: Scale) -> Work[Timings]:
     if not scale.timed:
         return Work((), lambda _: {})
 
+    one = dealt(scale.agents, 0)
+
     def compute() -> dict[str, HostArray]:
-        one = dealt(scale.agents, 0)
         return {name: _timed(name, one, scale) for name in TIMED}
 
     def whole(found: Arrays) -> Timings:
@@ -192,17 +195,17 @@ def timings(dealt: Dealt, scale: Scale) -> Work[Timings]:
             table[name] = cells if len(cells) > 1 else cells * len(scale.timed)
         return table
 
-    return Work.of(Portion("Table II", "Table II", compute), whole)
+    return Work.of(Portion("Table II", ("Table II", one.digest), compute), whole)
 
 
 def _timed(name: str, one: Records, scale: Scale) -> HostArray:
     """Return the seconds of every timing at every budget; NaN where there is no plan."""
     exact = name != arms.DP_ADMM
     arm = arms.exact_arm(name, scale) if exact else arms.published_arm("l2", scale)
-    budgets = [published(each, DELTA, scale.rounds) for each in scale.timed]
+    budgets = [published(each, scale.main_delta, scale.rounds) for each in scale.timed]
     found = []
     for budget in [NO_NOISE] if name == arms.EXACT else budgets:
-        made = _plan(arm, PROBLEMS["l2"], one, budget)
+        made = _plan(arm, scale.problem("l2"), one, budget)
         took = None if made is None else seconds(made, one, scale.timings)
         found.append((math.nan,) * scale.timings if took is None else took.values)
     return np.array(found)
