@@ -329,8 +329,8 @@ def check_growth(
         raise InputError(
             f"with these settings a run may multiply errors by 10^{growth / math.log(10):.3g} and "
             f"overflow; steps are up to {float(np.max(steps)):.4g}, and those below "
-            f"{4 / (3 * float(np.max(coupled)) + 2 * others):.4g} do not diverge: give a smaller step-size or "
-            "radius, a larger gamma, or another rho or regulariser"
+            f"{4 / (3 * float(np.max(coupled)) + 2 * others):.4g} do not diverge: give a smaller "
+            "step-size or radius, a larger gamma, or another rho or regulariser"
         )
 
 
