@@ -298,6 +298,25 @@ def test_a_certificate_is_printed_where_no_folder_takes_what_was_released(
     assert "epsilon = 3.0000" in capsys.readouterr().out
 
 
+def test_a_model_that_overflowed_leaves_its_certificate_and_trace(table, monkeypatch, capsys):
+    # settings that a plan refuses: whatever it overlooks must not lose what was spent
+    monkeypatch.setattr("taciturn.algorithms.admm.check_growth", lambda *_, **__: None)
+    account = account_of(table)
+    printed = ("--algorithm", "dp-admm", "--rho", "1", "--step-rule", "constant", "--step-size")
+    ridge = ("--regulariser", "l2:0.9", "--regulariser-at", "agents", "--features", "columns")
+    wild = (*printed, "1e6", *ridge, "--rounds", "400", "--no-centre")
+    assert main(command(table, "train", *wild)) == 2
+    said = capsys.readouterr()
+    assert "coefficient is not finite" in said.err
+    assert not (table / "out" / "model.json").exists()
+    document = json.loads((table / "out" / "certificate-1.json").read_text())
+    assert 2.9 < document["claim"]["epsilon"] <= 3.0
+    with np.load(table / "out" / "trace.npz") as trace:
+        assert not np.all(np.isfinite(trace["models"][-1]))
+    assert str(table / "out" / "certificate-1.json") in said.out
+    assert account.state().charged[0].status == "released"
+
+
 def test_nothing_is_lost_where_nobody_could_be_told_of_a_failure():
     attempts = Attempts(fails)
     assert attempts.attempt("a step", fails, 3) == 3

@@ -310,9 +310,9 @@ def test_help_prints_the_defaults_of_the_table_of_methods(command, taciturn_):
     for method in METHODS.values():
         for option in method.options:
             default = "from public facts"
-            if not callable(option.default):
+            if option.default is not None and not callable(option.default):
                 default = option.default if option.kind is str else f"{option.default:g}"
-            (words,) = re.findall(f"--{option.title} <.*? --", text)
+            (words,) = re.findall(f"--{option.title} <.*?(?= --[a-z-]+ [</]|$)", text)
             (shown,) = re.findall(r"\[default: (.*)\]", words)
             assert default in shown
 

@@ -42,6 +42,12 @@ def test_what_does_not_go_together_is_one_line(refused):
     assert "sound form" in refused(*PLAN, "--epsilon", "1", "--algorithm", "DP-RECAL")
 
 
+def test_an_option_that_no_compared_method_takes_is_refused(refused):
+    for option, value in (("--step-decay", "sqrt"), ("--gamma", "1"), ("--law", "laplace")):
+        line = refused(*PLAN, "--epsilon", "1", "--rounds", "4", option, value)
+        assert "name a method that has it" in line
+
+
 def test_a_training_with_a_budget_of_each_agent_shows_and_verifies(taciturn_, tmp_path):
     table_in(tmp_path)
     write(tmp_path / "t.csv", (*FIELDS, "clinic"), patients())

@@ -33,6 +33,20 @@ METHODS = [
     {"algorithm": "sadmm", "structure": StructureRequest(structure="lasso")},
     {"algorithm": "noisy-gradient", "centre": True},
     {"algorithm": "recal", "network": RING | {"walk": "random", "cap": 3}, "rounds": 9},
+    {
+        "algorithm": "recal",
+        "network": RING,
+        "rounds": 9,
+        "epsilon": 2.0,
+        "agent_epsilons": (2.0, 0.5, 1.0),
+    },
+    {
+        "algorithm": "noisy-gradient",
+        "evaluate": 0.2,
+        "epsilon": 2.0,
+        "agent_epsilons": (1.0, 0.5, 2.0),
+    },
+    {"algorithm": "OutL", "rounds": 2, "epsilon": 2.0, "agent_epsilons": (2.0, 1.0, 0.5)},
     {"algorithm": "ic-admm", "network": RING},
     {"algorithm": "extra", "network": RING},
     # along a tree

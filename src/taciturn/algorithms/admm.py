@@ -199,8 +199,7 @@ class DPADMM(ConsensusADMM):
         if self.step_size is not None or self.radius is not None:
             # of the regulariser its ridge; the rest has bounded subgradients
             ridge = float(self.problem.regulariser.strong_convexity) if placed else 0.0
-            public = self.rho + ridge
-            check_growth(spec, 1 / (self.rho + 1 / step), public)
+            check_growth(spec, 1 / (self.rho + 1 / step), coupled=self.rho, ridge=ridge)
         return {"step_size": step}
 
     @override

@@ -293,26 +293,44 @@ def check_step(algorithm: Algorithm, step: float | None, limit: float, why: str)
         )
 
 
-def check_growth(spec: Spec, steps: HostArray, public: float, times: int = 1) -> None:
+def check_growth(
+    spec: Spec,
+    steps: HostArray,
+    *,
+    coupled: HostArray | float = 0.0,
+    ridge: float = 0.0,
+    times: int = 1,
+) -> None:
     """Raise `InputError` if steps that a user stated can make a model overflow.
 
-    On a quadratic of curvature K a step tau multiplies the distance from its minimum by at most
-    max(1, tau K - 1). The product over all rounds, each of `times` steps, must be at most
-    `MOST_GROWTH`, so a few long first steps are accepted and a run that diverges is refused. K is
-    the curvature of the `public` terms and, where no bound holds for the gradients of records, that
-    of the loss; bounded gradients make a model grow in proportion to the steps only.
+    Of the public terms, `coupled` is the curvature of those that a dual follows and `ridge` that of
+    the others; where no bound holds for the gradients of records, that of the loss is added to the
+    ridge. Bounded gradients make a model grow in proportion to the steps only. On a quadratic, with
+    a = tau coupled and b = tau ridge for a step tau, distance x and dual u follow
+
+        x <- (1 - a - b) x - a u,    u <- u + x.
+
+    The largest modulus of an eigenvalue is at most the larger of 1 and
+
+        (2 a + b - 2 + sqrt((2 a + b)^2 - 4 a)) / 2,
+
+    which exceeds 1 for 3 a + 2 b > 4 only: a dual makes steps diverge that gradient descent (a = 0,
+    b < 2) would stand. The product over all rounds, each of `times` steps, must be at most
+    `MOST_GROWTH`, so a few long first steps are accepted and a run that diverges is refused.
     """
-    curvature = public if math.isfinite(spec.gradient_bound) else public + smoothness_of(spec)
-    if curvature == 0:
+    others = ridge if math.isfinite(spec.gradient_bound) else ridge + smoothness_of(spec)
+    if others == 0 and not np.any(coupled):
         return
-    factors = np.maximum(1.0, np.atleast_2d(steps) * curvature - 1)
-    growth = times * float(np.max(np.sum(np.log(factors), axis=-1)))
+    a, whole = steps * coupled, steps * (2 * coupled + others)
+    root = np.sqrt(np.maximum(whole**2 - 4 * a, 0.0))
+    factors = np.maximum(1.0, (whole - 2 + root) / 2)
+    growth = times * float(np.max(np.sum(np.log(factors), axis=-1)))  # rounds last
     if growth > math.log(MOST_GROWTH):
         raise InputError(
             f"with these settings a run may multiply errors by 10^{growth / math.log(10):.3g} and "
             f"overflow; steps are up to {float(np.max(steps)):.4g}, and those below "
-            f"{2 / curvature:.4g} do not diverge: give a smaller step-size or radius, a larger "
-            "gamma, or another rho"
+            f"{4 / (3 * float(np.max(coupled)) + 2 * others):.4g} do not diverge: give a smaller "
+            "step-size or radius, a larger gamma, or another rho or regulariser"
         )
 
 

@@ -109,7 +109,7 @@ class StatedSettings(PublicSettings):
         if self.decays:
             inverse = inverse * np.sqrt(np.arange(1, size[0] + 1))
         rho = self.stated_rho or inverse * self.consensus / size[1]
-        check_growth(spec, 1 / (rho + inverse), float(np.max(rho)), times=size[1])
+        check_growth(spec, 1 / (rho + inverse), coupled=rho, times=size[1])
         return inverse
 
 

@@ -110,7 +110,7 @@ class NoisyGradient(ServerMethod):
         k, step, momentum = np.arange(rounds), 1 / smoothness, 0.0
         if self.step_size is not None:
             steps, quiet = np.full(rounds, self.step_size), spread == 0 and not noise.sampled
-            check_growth(spec, steps, 0.0)
+            check_growth(spec, steps)
             return {
                 "step_size": steps,
                 "momentum": np.zeros(rounds),

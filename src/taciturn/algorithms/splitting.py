@@ -122,8 +122,7 @@ class SplittingADMM(AnswerMessages):
         default = 1.0 if self.step_rule == "published" else 1 / (eta * norm)
         rho = np.broadcast_to(self.rho or default, count)
         step = eta / (self.gamma or 1 + eta * rho * norm)
-        if self.gamma is not None or self.stated_step is not None:
-            check_growth(spec, step, self.problem.ridge + float(np.max(rho)) * norm)
+        check_growth(spec, step, coupled=rho * norm, ridge=self.problem.ridge)
         return {
             "step_size": step,
             "rho": rho,

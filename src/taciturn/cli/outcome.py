@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
 import typer
 
 from taciturn import report
@@ -161,7 +162,8 @@ def deliver(
     if given.json:
         attempts.attempt("printing the results", lambda: _print_json(training, out, further), None)
     kept = out is None or (certificate is not None and keeper.elsewhere is None)
-    complete = kept and not attempts.failures
+    usable = bool(np.all(np.isfinite(training.models[-1])))  # no file holds any other model
+    complete = kept and usable and not attempts.failures
     if not given.json:
         certified = [f"  {line}" for line in training.certificate.lines()]
         spent = agent_rows(training.proposal, training.plan, training.certificate)
@@ -195,7 +197,8 @@ def _where(certificate: Path | None) -> list[str]:
         those = "that of an earlier run is"
         those = those if earlier == 1 else f"those of {earlier} earlier runs are"
         line += f"; {those} kept beside it, and losses on the same records add up"
-    return [*([f"Report: {page}"] if page.exists() else []), f"Model: {out / 'model.json'}", line]
+    there = [("Report", page), ("Model", out / "model.json")]
+    return [*(f"{name}: {file}" for name, file in there if file.exists()), line]
 
 
 def _measured(training: Training) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -207,6 +207,7 @@ def _answer(
     planned = training.propose(data, counts, request, structure, dealt=dealt)
     single = request.centre or brief
     names = [planned.method.name] if single else _names(planned, options)
+    _check_used(names, options)
     if request.epochs is not None:
         if rounds is not None:
             raise InputError("epochs and rounds are given, each of which fixes the other; give one")
@@ -258,6 +259,19 @@ def _names(planned: Proposal, options: dict[str, Any]) -> tuple[str, ...]:
         for name in forecast.PREDICTED
         if (sampled or not METHODS[name].sampled) and (squared or METHODS[name].rounds > 1)
     )
+
+
+def _check_used(names: Sequence[str], options: Mapping[str, Any]) -> None:
+    """Raise `InputError` for an option of methods that none of the methods to forecast takes."""
+    taken = {one.name for name in names for one in METHODS[name].options if one.only is None}
+    unused = [name for name in method_options() if options[name] is not None]
+    unused = [name for name in unused if name not in taken and options["algorithm"] is None]
+    if unused:
+        users = ", ".join(name for name, method in METHODS.items() if method.has(unused[0]))
+        raise InputError(
+            f"{unused[0].replace('_', '-')} has no effect on {', '.join(names)}; name a method "
+            f"that has it ({users}) with --algorithm, or leave it out"
+        )
 
 
 def _rounds_given(text: str | None) -> tuple[int, ...] | None:

@@ -45,6 +45,7 @@ _NAME = re.compile(r"certificate-(\d+)\.json")
 def save_released(training: Training, out: Path, *, force: bool) -> Path:
     """Write model.json, trace.npz and the certificate of a run; return the certificate's path.
 
+    A model that is not finite is in the trace only: its budget is spent, and must be certified.
     With `force`, the other files of an earlier report are deleted, except certificates.
     """
     added = write_folder(
@@ -106,7 +107,10 @@ def save(  # noqa: PLR0913 - what is written, where, and beside what
 def _released(training: Training) -> dict[str, str | bytes]:
     trace = io.BytesIO()
     np.savez_compressed(trace, models=training.models)
-    return {"model.json": model_text(released(training)), "trace.npz": trace.getvalue()}
+    texts: dict[str, str | bytes] = {"trace.npz": trace.getvalue()}
+    if np.all(np.isfinite(training.models[-1])):
+        texts["model.json"] = model_text(released(training))
+    return texts
 
 
 def _plan(training: Training) -> dict[str, Any]:
