@@ -20,7 +20,14 @@ from taciturn.algorithms import COUNTS
 from taciturn.documents import Document, Part
 from taciturn.errors import InputError, PrivacyError, install_command
 from taciturn.training import Proposal, TableFacts
-from taciturn_federation.envelope import COORDINATOR, Opener, Subjects, check_token, read_values
+from taciturn_federation.envelope import (
+    COORDINATOR,
+    BreachError,
+    Opener,
+    Subjects,
+    check_token,
+    read_values,
+)
 from taciturn_federation.keys import (
     Label,
     check_certificate,
@@ -140,6 +147,15 @@ class SignedProposal(Document):
     def may_lose(self) -> int:
         """How many participants may be missing in a round."""
         return len(self.participants) - self.quorum
+
+    def enough(self, members: tuple[int, ...], turn: int) -> tuple[int, ...]:
+        """Return the members of a round; raise `BreachError` if they are fewer than the quorum."""
+        if len(members) < self.quorum:
+            raise BreachError(
+                f"{self.coordinator.name} asks {len(members)} sites in round {turn}; the proposal "
+                f"names {self.quorum} at least, so nothing is answered"
+            )
+        return members
 
     def _check_quorum(self) -> None:
         agents, budget = len(self.participants), self.proposal.budget

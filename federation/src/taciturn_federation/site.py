@@ -572,14 +572,8 @@ class Site(inbox.RunParty):
 
     def _members(self, turn: int) -> tuple[int, ...]:
         """Return the agents that are asked in a round; `BreachError` if they are too few."""
-        exchange = self._exchange
-        members = exchange.members(self._inbox.bodies(exchange.needs(turn)))
-        if len(members) < self.signed.quorum:
-            raise BreachError(
-                f"{self._opener.names[COORDINATOR]} asks {len(members)} sites in round {turn}; the "
-                f"proposal names {self.signed.quorum} at least, so nothing is answered"
-            )
-        return members
+        bodies = self._inbox.bodies(self._exchange.needs(turn))
+        return self.signed.enough(self._exchange.members(bodies), turn)
 
     def _pass(self, turn: int) -> None:
         """Go on without an answer: others are asked in this round."""

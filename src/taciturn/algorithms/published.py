@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from taciturn.algorithms.methods import METHODS, Method
+from taciturn.algorithms.methods import COUNTS, METHODS, Method
 from taciturn.algorithms.options import Value
 from taciturn.errors import InputError
 
@@ -86,7 +86,7 @@ def published_method(
     Raises `InputError` for an unknown name, with those that resemble it; for a method that is not
     in the library, with what to use; and for an option that contradicts the name.
     """
-    if name in methods or ":" in name:
+    if name in {*methods, COUNTS} or ":" in name:
         return name, dict(given)
     plain = _plain(name)
     same = next((known for known in METHODS if _plain(known) == plain), None)
