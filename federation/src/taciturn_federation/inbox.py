@@ -20,7 +20,15 @@ from taciturn.kernel.privacy import Certificate
 from taciturn.typing import PyTree
 from taciturn_federation import envelope as env
 from taciturn_federation.agreement import SignedProposal
-from taciturn_federation.envelope import BreachError, Envelope, Kind, Opener, Packet, Signer
+from taciturn_federation.envelope import (
+    COORDINATOR,
+    BreachError,
+    Envelope,
+    Kind,
+    Opener,
+    Packet,
+    Signer,
+)
 from taciturn_federation.exchange import Exchange, Need
 from taciturn_federation.journal import Journal
 from taciturn_federation.local import Released
@@ -367,6 +375,15 @@ def check_heads(envelope: Envelope, opener: Opener, head: bytes, quorum: int) ->
         raise BreachError(
             f"{', '.join(missing or other)} {what}, so {names[envelope.sender]} may have sent "
             "sites different values: no model is accepted; ask the other owners by telephone"
+        )
+
+
+def check_members(members: Sequence[int], turn: int, opener: Opener, quorum: int) -> None:
+    """Raise `BreachError` if fewer sites than a quorum are asked in a round."""
+    if len(members) < quorum:
+        raise BreachError(
+            f"{opener.names[COORDINATOR]} asks {len(members)} sites in round {turn}; the proposal "
+            f"names {quorum} at least, so nothing is answered"
         )
 
 
