@@ -85,6 +85,10 @@ class Exchange:
         zeros = Released(np.zeros(leaf.shape, leaf.dtype), centre, totals)
         self.trained, self.released = Layout.of(zeros._replace(totals=None)), Layout.of(zeros)
 
+    def layout_of(self, ending: str) -> Layout:
+        """Return the layout of what a run with that ending releases."""
+        return self.released if ending == "finished" else self.trained
+
     def _prepare(self) -> tuple[Layout, Sequence[int]]:
         """Return the layout of what is sent at the end, and who sends it."""
         raise NotImplementedError

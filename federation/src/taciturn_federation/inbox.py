@@ -20,7 +20,14 @@ from taciturn.kernel.privacy import Certificate
 from taciturn.typing import PyTree
 from taciturn_federation import envelope as env
 from taciturn_federation.agreement import SignedProposal
-from taciturn_federation.envelope import BreachError, Envelope, Kind, Opener, Packet, Signer
+from taciturn_federation.envelope import (
+    BreachError,
+    Envelope,
+    Kind,
+    Opener,
+    Packet,
+    Signer,
+)
 from taciturn_federation.exchange import Exchange, Need
 from taciturn_federation.journal import Journal
 from taciturn_federation.local import Released

@@ -377,7 +377,7 @@ class Site(inbox.RunParty):
             return Outcome(ending, row.line)
         if ending == "finished":
             self._open_records()
-        model = self._released_layout(ending).unpack(content)
+        model = self._exchange.layout_of(ending).unpack(content)
         return Outcome.of(ending, row.line, model, self._local.certificate)
 
     # the start: mark, then open the records
@@ -750,7 +750,7 @@ class Site(inbox.RunParty):
         early = by_others and ending != "finished"
         try:
             if model is not None:
-                content = self._released_layout(ending).pack(model)
+                content = self._exchange.layout_of(ending).pack(model)
                 self._journal.put(self._digest, "model", content)
             self._journal.set_phase(self._digest, ending, line=line)
         except InputError as error:
@@ -768,9 +768,6 @@ class Site(inbox.RunParty):
         self._phase = ending
         self.outcome = Outcome.of(ending, line, model, self._local.certificate)
         self._report(line)
-
-    def _released_layout(self, ending: str) -> env.Layout:
-        return self._exchange.released if ending == "finished" else self._exchange.trained
 
     @override
     def _fail(self, line: str, *, breach: bool) -> list[Packet]:
