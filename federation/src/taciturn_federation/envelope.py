@@ -315,6 +315,11 @@ class Subjects:
         check_token("study", self.study)
         check_token("run", self.run)
 
+    @staticmethod
+    def of_study(study: str) -> str:
+        """Of the coordinator: `proposal` of every run of a study."""
+        return f"{check_token('study', study)}.*.proposal"
+
     @property
     def proposal(self) -> str:
         """Of the coordinator, for all: proposal, start, heads, end."""

@@ -20,6 +20,7 @@ signing.key           signs what the site sends
 journal               what it received and answered
 progress/RUN.json     how far a run is
 reports/RUN/          reports of runs for which no folder was named
+runs/RUN/             proposals that a standing site received, and their state
 """
 
 from __future__ import annotations
@@ -50,6 +51,7 @@ from taciturn_federation.agreement import (
     check_party,
     check_version,
 )
+from taciturn_federation.envelope import Subjects
 from taciturn_federation.keys import (
     Nkey,
     certify_nkey,
@@ -217,14 +219,17 @@ class StudyFolder(PartyFolder):
 
         Every change replaces a file, so it has another inode than the one before.
         """
-        files = (self.folder / "struck.json", *(self.folder / "proposals").glob("*.json"))
-        facts = ((file.name, file.stat()) for file in files)
+        folders = (self.folder / "members", self.folder / "proposals")
+        inside = [file for folder in folders for file in folder.glob("*.json")]
+        files = (self.folder / "struck.json", *inside)
+        facts = ((f"{file.parent.name}/{file.name}", file.stat()) for file in files)
         return frozenset((name, one.st_ino, one.st_mtime_ns, one.st_size) for name, one in facts)
 
     def users(self) -> tuple[User, ...]:
-        """Return the users of the hub: the coordinator, and the participants of all proposals.
+        """Return the users of the hub: the coordinator, the members and all who were proposed.
 
-        Those struck off may not connect, in spite of any proposal.
+        A member receives every proposal, and takes part in those that name it. Those struck off may
+        not connect, in spite of any proposal.
         """
         coordinator, struck = self.nkey().public, self.struck()
         users = {coordinator: User(coordinator, (), ())}
@@ -233,6 +238,8 @@ class StudyFolder(PartyFolder):
             known = users.get(nkey, User(nkey, (), ()))
             users[nkey] = User(nkey, known.publish + publish, known.subscribe + subscribe)
 
+        for one in self.members():
+            allow(one.participant.nkey, (), (Subjects.of_study(self.name),))
         for proposal in self.proposals():
             subjects = proposal.subjects
             allow(coordinator, *subjects.of_coordinator)

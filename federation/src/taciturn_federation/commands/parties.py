@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -71,6 +72,7 @@ from taciturn_federation.reports import (
     read_progress,
 )
 from taciturn_federation.site import Site
+from taciturn_federation.standing import Policy, Standing, approve, commands
 from taciturn_federation.transport import Link, Watch, decline, run_party
 
 INTERRUPTED = 130
@@ -273,6 +275,9 @@ def propose_(  # noqa: PLR0913 - one parameter per option
         list[str] | None,
         typer.Option(help="Tables to count instead, as of taciturn count; may be repeated."),
     ] = None,
+    run: Annotated[
+        bool, typer.Option("--run", help="Run it at once, with sites that stand by.")
+    ] = False,
     out: Out = None,
     force: Force = False,
     studies: Studies = None,
@@ -322,6 +327,8 @@ def propose_(  # noqa: PLR0913 - one parameter per option
         *(f"  {line}" for line in certificate.lines()),
         f"Proposal: {file}, for every site (run {signed.subjects.run}); nothing was spent",
     )
+    if run:
+        run_study(file, studies=studies)
 
 
 def _members(opened: StudyFolder, only: list[str] | None) -> list[Admission]:
@@ -529,6 +536,44 @@ def run_site(  # noqa: PLR0913 - one parameter per option
             score=_score(local.evaluation, outcome), agent=agent, charged=charged,
         )  # fmt: skip
         write_report(report, output, default)
+
+
+@site.command("serve")
+def serve(
+    policy: Annotated[
+        Path, typer.Argument(parser=path, metavar="POLICY", help="The owner's policy, TOML.")
+    ],
+    study: Annotated[str, typer.Option(help="The study.")],
+    name: SiteName = None,
+    log: Log = None,
+    sites: Sites = None,
+) -> None:
+    """Stand by: receive proposals, and start those that the policy allows; Ctrl-C ends it."""
+    opened = folders.open_site(folders.find_site(study, name, sites))
+    Policy.read(policy)  # an error is seen at once
+    with events_to(log, quiet=False) as events:
+
+        def report(line: str) -> None:
+            events.report(line)
+            say(line)
+
+        rules = partial(Policy.read, policy)
+        party = Standing(opened, rules, commands(opened, sites, rules), report)
+        say(f"Site {opened.name} of study {study} stands by; Ctrl-C ends it")
+        run_party(party, _link(opened), Watch(event=events))
+
+
+@site.command("approve")
+def approve_(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="A run that waits for its owner.")],
+    study: Annotated[str, typer.Option(help="The study.")],
+    name: SiteName = None,
+    sites: Sites = None,
+) -> None:
+    """Let a standing site start a run that its policy does not allow."""
+    opened = folders.open_site(folders.find_site(study, name, sites))
+    approve(opened, run)
+    say(f"Run {run} starts within a second where the site stands by (taciturn site serve)")
 
 
 @site.command("status")
