@@ -200,6 +200,44 @@ def test_a_site_the_coordinator_the_server_and_all_at_once_are_killed_and_the_ru
     assert "hub_died" in [one["event"] for one in processes.events("hub")]
 
 
+def test_sites_that_stand_by_run_what_their_policies_allow_at_one_command(tmp_path):
+    """Then the second run waits at one site for its owner, who approves it; and one is killed."""
+    processes = found(tmp_path, (60, 60), proposal=("--epsilon", "1", "--delta", "1e-4"))
+    for name, most in zip(NAMES, ("2.0", "0.6"), strict=True):
+        called(tmp_path, "budget", "open", name, "--epsilon", "3", "--delta", "1e-3")
+        (tmp_path / f"{name}.toml").write_text(
+            f'account = "{name}"\nepsilon = {most}\ndelta = 1e-4\nmethods = ["noisy-gradient"]\n'
+            'observers = ["messages"]\n'
+        )
+        processes.start(
+            name, "site", "serve", f"{name}.toml", "--study", "diabetes", "--name", name
+        )
+
+    def propose(number, epsilon):
+        terms = ("--epsilon", epsilon, "--delta", "1e-4", "--rounds", "20")
+        where = ("--out", f"{number}.proposal", "--run")
+        processes.start(number, "study", "propose", "diabetes", *terms, *where)
+
+    propose("first", "0.5")
+    processes.wait("first")
+    propose("second", "1")
+    until = time.monotonic() + 120
+    while "waits: it costs epsilon" not in processes.output("sinai"):
+        assert time.monotonic() < until, processes.output("sinai")
+        time.sleep(0.1)
+    processes.restart("sinai")
+    signed = SignedProposal.from_json((tmp_path / "second.proposal").read_text())
+    where = ("--study", "diabetes", "--name", "sinai")
+    called(tmp_path, "site", "approve", signed.subjects.run, *where)
+    processes.wait("second")
+    processes.stop()
+    for name in NAMES:
+        state = json.loads(called(tmp_path, "budget", "show", name, "--json"))
+        assert [run["status"] for run in state["runs"]] == ["released", "released"]
+        reports = tmp_path / "data" / "taciturn" / "sites" / "diabetes" / name / "reports"
+        assert len(list(reports.glob("*/model.json"))) == 2
+
+
 SUMS = ("--observer", "sum", "--colluders", "0")
 
 

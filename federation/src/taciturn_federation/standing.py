@@ -77,7 +77,7 @@ class Policy(Part):
             for member in signed.participants
             if self.agreed.get(member.name) != member.fingerprint and member.name != check["site"]
         ]
-        delta = check["certificate"]["claim"]["delta"]
+        delta = check["certificate"]["delta"]
         for allowed, reason in (
             (proposal.method.name in self.methods, f"it is for {proposal.method.name}"),
             (observer in self.observers, f"its observer is {observer}"),
