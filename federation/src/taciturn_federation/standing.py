@@ -28,6 +28,7 @@ from taciturn_federation.agreement import SignedProposal
 from taciturn_federation.envelope import Envelope, Kind, Packet, Subjects
 from taciturn_federation.folders import SiteFolder, read_text
 from taciturn_federation.inbox import Outcome, Party, verify_packet
+from taciturn_federation.keys import read_alike
 from taciturn_federation.reports import read_progress
 
 State = Literal["waiting", "approved", "running", "ended"]
@@ -75,7 +76,8 @@ class Policy(Part):
         unknown = [
             member.name
             for member in signed.participants
-            if self.agreed.get(member.name) != member.fingerprint and member.name != check["site"]
+            if member.name != check["site"]
+            and not read_alike(self.agreed.get(member.name), member.fingerprint)
         ]
         delta = check["certificate"]["delta"]
         for allowed, reason in (
