@@ -94,8 +94,8 @@ def unmasked(carried, monkeypatch):
     for name in ("mask", "mask_evaluation"):
         watched = getattr(Masking, name)
 
-        def plain(self, turn, transcript, body, watched=watched):
-            watched(self, turn, transcript, body)
+        def plain(self, turn, transcript, body, *members, watched=watched):
+            watched(self, turn, transcript, body, *members)
             return body
 
         monkeypatch.setattr(Masking, name, plain)

@@ -177,7 +177,7 @@ def test_a_method_by_name_with_the_paper_s_numbers_is_the_arm(method, kind, arm,
     np.testing.assert_allclose(plans[0].ledger.scale, plans[1].ledger.scale, rtol=1e-9)
     first, second = (swept([one], shards, seed=5, keep=frozenset())[0] for one in plans)
     np.testing.assert_allclose(first, second, rtol=1e-4, atol=1e-5)
-    assert np.linalg.norm(first) > 0.01
+    assert np.linalg.norm(first) > 0.001  # both moved; a step of DPSGD is short
 
 
 @pytest.fixture(scope="module")

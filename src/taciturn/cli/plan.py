@@ -263,7 +263,10 @@ def _names(planned: Proposal, options: dict[str, Any]) -> tuple[str, ...]:
 
 def _check_used(names: Sequence[str], options: Mapping[str, Any]) -> None:
     """Raise `InputError` for an option of methods that none of the methods to forecast takes."""
-    taken = {one.name for name in names for one in METHODS[name].options if one.only is None}
+    known = [METHODS[name] for name in names if name in METHODS]
+    if len(known) < len(names):  # a method of the user's, which checks its options itself
+        return
+    taken = {one.name for method in known for one in method.options if one.only is None}
     unused = [name for name in method_options() if options[name] is not None]
     unused = [name for name in unused if name not in taken and options["algorithm"] is None]
     if unused:
