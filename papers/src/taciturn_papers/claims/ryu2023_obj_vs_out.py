@@ -165,7 +165,7 @@ def _planned(algorithm: LinearisedADMM, shards: Shards, per_update: float) -> Pl
 CLAIM = Claim(
     id="ryu2023/obj-vs-out",
     paper="Ryu & Kim 2023, Differentially private distributed convex optimization, section 1.2",
-    verdict="holds with conditions",
+    verdict="does not hold",
     statement=(
         "Under convex constraints objective perturbation provides better solutions than output "
         "perturbation, while both provide the same privacy."
