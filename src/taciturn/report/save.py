@@ -108,7 +108,7 @@ def _released(training: Training) -> dict[str, str | bytes]:
     trace = io.BytesIO()
     np.savez_compressed(trace, models=training.models)
     texts: dict[str, str | bytes] = {"trace.npz": trace.getvalue()}
-    if np.all(np.isfinite(training.models[-1])):
+    if np.all(np.isfinite(training.model)):
         texts["model.json"] = model_text(released(training))
     return texts
 
