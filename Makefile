@@ -3,19 +3,24 @@
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
+LIBRARY := $(VENV)/.library
 READY  := $(VENV)/.ready
 OTHER  := .venv-diffprivlib
 
 .PHONY: demo federation test test-slow test-all test-lowest test-pandapower audit-arithmetic soak coverage bench bench-diffprivlib bench-peers lint docs gallery clean
 
 PARTS := federation power papers verify
-$(READY): pyproject.toml $(PARTS:%=%/pyproject.toml) constraints.txt constraints-federation.txt
+# the library alone, which is all that its commands need
+$(LIBRARY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt --editable .
+	touch $(LIBRARY)
+$(READY): $(LIBRARY) $(PARTS:%=%/pyproject.toml) constraints-federation.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes --requirement constraints-federation.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt --editable '.[dev,docs]' $(PARTS:%=--editable %)
 	touch $(READY)
 
-demo: $(READY)            ## a hundred agents train on UCI Adult under a total budget of epsilon 1
+demo: $(LIBRARY)          ## a hundred agents train on UCI Adult under a total budget of epsilon 1
 	$(BIN)/taciturn train adult --agents 100 --epsilon 1 --delta 1e-6 --out demo --force
 
 federation: $(READY)      ## five sites on this machine train together over TLS; one is killed and comes back
