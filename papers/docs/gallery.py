@@ -20,6 +20,7 @@ import itertools
 import json
 import math
 import re
+import string
 import subprocess
 import sys
 import textwrap
@@ -225,29 +226,40 @@ def verdicts(orderings: Sequence[dict[str, Any]]) -> str:
     for one in orderings:
         if one["whose"] == "paper":
             rows.setdefault((one["claim"], one["verdict"]), []).append(one)
+    letters = lettered([one for each in rows.values() for one in each])
     lines = [
-        f"| {cell(claim)} | {SHORT[verdict]} | {where(each)} |"
+        f"| {cell(claim)} | {SHORT[verdict]} | {where(each, letters)} |"
         for (claim, verdict), each in rows.items()
     ]
-    return "\n".join(["| claim | comes out | where, at how many places |", "|---|---|---|", *lines])
+    head = ["| claim | comes out | where, at how many places |", "|---|---|---|"]
+    legend = "; ".join(f"({letter}) {reading}" for reading, letter in letters.items())
+    return "\n".join([*head, *lines, *(["", f"Readings: {legend}."] if letters else [])])
 
 
-def where(orderings: Sequence[dict[str, Any]]) -> str:
+def lettered(orderings: Sequence[dict[str, Any]]) -> dict[str, str]:
+    """Return a letter for each reading, in the order of their first claims."""
+    parts = [part.rpartition(": ")[0] for one in orderings for part in one["count"].split("; ")]
+    return dict(zip(filter(None, dict.fromkeys(parts)), string.ascii_lowercase, strict=False))
+
+
+def where(orderings: Sequence[dict[str, Any]], letters: dict[str, str]) -> str:
     """Return the figures of orderings and at how many places each was seen."""
     names = [one["part"].split(" ") for one in orderings]
     # words that all names begin with are written once; a name keeps at least its last word
     same = list(itertools.takewhile(lambda words: len(set(words)) == 1, zip(*names, strict=False)))
     common = min(len(same), min(map(len, names)) - 1)
     return "; ".join(
-        f"{' '.join(name[common if k else 0 :])}: {places(one['count'])}"
+        f"{' '.join(name[common if k else 0 :])}: {places(one['count'], letters)}"
         for k, (name, one) in enumerate(zip(names, orderings, strict=True))
     )
 
 
-def places(count: str) -> str:
-    """Return at how many places an ordering was seen, in short: 14/16 (6 close)."""
+def places(count: str, letters: dict[str, str]) -> str:
+    """Return at how many places an ordering was seen, in short: (a) 14/16 (6 close)."""
     readings = [text.rpartition(": ") for text in count.split("; ")]
-    return "; ".join(f"{name}{mark}{_places(text)}" for name, mark, text in readings)
+    return "; ".join(
+        f"({letters[name]}) {_places(text)}" if name else _places(text) for name, _, text in readings
+    )
 
 
 def _places(count: str) -> str:
