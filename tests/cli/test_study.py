@@ -36,7 +36,8 @@ def study(call):
 
 @pytest.fixture
 def joined(study):
-    words = ("site", "join", "diabetes.invitation", "--name", "mercy", "--data", "mercy.csv")
+    words = ("site", "join", "diabetes.invitation", "--name", "mercy", "--data", "mercy.csv",
+             "--no-account")  # fmt: skip
     code, said, _ = study(*words, "--json")
     assert code == 0
     return study, json.loads(said)
@@ -85,7 +86,7 @@ def test_a_proposal_is_checked_by_the_site_for_itself_and_nothing_is_spent(joine
     )
     said = call("site", "check", "sums.proposal")[1]
     assert "compare this code with the other owners by telephone" in said
-    refused(call("site", "run", "sums.proposal"), "--agreed CODE")
+    refused(call("site", "run", "sums.proposal", "--no-account"), "--agreed CODE")
     text = (tmp_path / "diabetes.proposal").read_text()
     (tmp_path / "diabetes.proposal").write_text(text.replace('"rounds":5', '"rounds":6'))
     code, _, complained = call("site", "check", "diabetes.proposal")
@@ -115,7 +116,16 @@ def test_each_refusal_is_one_line_that_says_who_mends_it(joined, tmp_path):
     )
     (tmp_path / "wrong.csv").write_text("x0,ill\n1,yes\n")
     refused(
-        call("site", "join", "diabetes.invitation", "--name", "guys", "--data", "wrong.csv"),
+        call(
+            "site",
+            "join",
+            "diabetes.invitation",
+            "--name",
+            "guys",
+            "--data",
+            "wrong.csv",
+            "--no-account",
+        ),
         "has no column 'x1'",
     )
     call("study", "admit", "diabetes", "mercy.request", answer="y\n")
@@ -136,3 +146,49 @@ def test_the_configuration_of_a_server_of_ones_own_names_public_nkeys_and_no_pas
         for word in ("password", "token", "http", "PRIVATE", "user:", "no_auth_user")
         if word in said
     ]
+
+
+JOIN = ("site", "join", "diabetes.invitation", "--name", "mercy", "--data", "mercy.csv", "--force")
+TOTAL = ("--epsilon", "2", "--delta", "1e-3")
+
+
+def test_a_site_opens_an_account_of_the_study_in_its_name_and_its_runs_charge_it(call):
+    made = ("--bounds", "bounds.toml", "--observer", "sum", "--colluders", "2")
+    assert call("study", "new", "diabetes", *made)[0] == 0
+    refused(call(*JOIN), "state its total with --epsilon and --delta", "--no-account")
+    refused(call(*JOIN, "--epsilon", "2"), "give both")
+    refused(call(*JOIN, *TOTAL, "--no-account"), "goes without")
+    assert json.loads(call("budget", "list", "--json")[1])["accounts"] == []
+    for _ in range(2):  # an interrupted one is given again
+        code, said, _ = call(*JOIN, *TOTAL, "--json")
+        assert (code, json.loads(said)["account"]) == (0, "mercy")
+    state = json.loads(call("budget", "show", "mercy", "--json")[1])
+    assert (state["epsilon"], state["delta"]) == (2.0, 1e-3)
+    assert (state["unit"], state["observer"], state["colluders"]) == ("record", "sum", 2)
+    call("study", "admit", "diabetes", "mercy.request", answer="y\n")
+    run = ("--epsilon", "1", "--delta", "1e-4", "--rounds", "5")
+    assert call("study", "propose", "diabetes", *run)[0] == 0
+    values = json.loads(call("site", "check", "diabetes.proposal", "--json")[1])
+    assert values["account"]["account"] == "mercy"
+    refused(
+        call("site", "run", "diabetes.proposal", "--no-account", "--account", "mercy"),
+        "leave one out",
+    )
+
+
+def test_an_account_that_does_not_suit_a_site_is_refused_with_the_reason(study):
+    study("budget", "open", "mercy", *TOTAL, "--unit", "person")
+    refused(study(*JOIN), "protects one person and the study one record")
+    study("budget", "open", "others", "--epsilon", "1", "--delta", "1e-3")
+    refused(study(*JOIN, *TOTAL, "--account", "others"), "'others' already, with epsilon 1")
+    code, said, _ = study(*JOIN, "--account", "others")
+    assert (code, "Account: others" in said) == (0, True)
+
+
+def test_a_site_without_an_account_says_that_it_is_charged_nowhere(joined):
+    call, request = joined
+    assert request["account"] is None
+    call("study", "admit", "diabetes", "mercy.request", answer="y\n")
+    call("study", "propose", "diabetes", "--epsilon", "1", "--delta", "1e-4", "--rounds", "5")
+    assert "Account: none" in call("site", "check", "diabetes.proposal")[1]
+    refused(call("site", "run", "diabetes.proposal"), "has no account", "--no-account")

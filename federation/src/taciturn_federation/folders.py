@@ -248,12 +248,20 @@ class StudyFolder(PartyFolder):
         return tuple(user for nkey, user in users.items() if nkey not in struck)
 
 
-def new_study(
-    folder: Path, name: str, table: TableFacts, *, hub: str, rows_per_person: int | None
+def new_study(  # noqa: PLR0913 - one parameter per fact of an invitation
+    folder: Path,
+    name: str,
+    table: TableFacts,
+    *,
+    hub: str,
+    rows_per_person: int | None,
+    observer: str = "messages",
+    colluders: int = 1,
 ) -> StudyFolder:
     """Create a study in a new folder: keys, the hub's certificate and the invitation.
 
-    `hub`: host and port at which sites reach it.
+    `hub`: host and port at which sites reach it. `observer`, `colluders`: of its runs, for which
+    owners open accounts.
     """
     check_party(name, "a study")
     check_address(hub)
@@ -262,7 +270,8 @@ def new_study(
     invitation = Invitation(
         study=name, hub=hub, certificate=certificate, table=table,
         rows_per_person=rows_per_person, taciturn=taciturn.__version__,
-        key=public_text(signing.public_key()), signature=UNSIGNED,
+        observer=observer, colluders=colluders, key=public_text(signing.public_key()),
+        signature=UNSIGNED,
     ).signed(signing)  # fmt: skip
     write_private(folder / "hub.key", hub_key)
     write_text(certificate, folder / "hub.pem")
@@ -345,6 +354,7 @@ class SiteFacts(Document):
     data: str  # the file, as an absolute path
     # the column that says which person a row is about, where persons are protected
     person_column: str | None
+    account: str | None = None  # that its runs charge
 
 
 @dataclass(frozen=True)
@@ -423,15 +433,24 @@ def read_invitation(file: Path) -> Invitation:
 
 
 def join(
-    folder: Path, invitation: Invitation, name: str, data: Path, person_column: str | None
+    folder: Path,
+    invitation: Invitation,
+    name: str,
+    data: Path,
+    person_column: str | None,
+    account: str | None = None,
 ) -> tuple[SiteFolder, JoinRequest]:
     """Create a site with its keys, and return it with the request for the coordinator.
+
+    `account`: the name of the account that its runs charge; None for none.
 
     What an earlier attempt left is kept: the same call again returns the same site and request.
 
     Raises `InputError` if there is another site in the folder.
     """
-    facts = SiteFacts(name=name, data=str(data.absolute()), person_column=person_column)
+    facts = SiteFacts(
+        name=name, data=str(data.absolute()), person_column=person_column, account=account
+    )
     site = SiteFolder(folder, invitation, facts)
     count = site.count()  # before there is a folder
     if not folder.is_dir():

@@ -18,9 +18,10 @@ import typer
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from taciturn.algorithms import Method
-from taciturn.budget import Account, heads_folder, private_folder
+from taciturn.budget import heads_folder, private_folder
 from taciturn.cli import (
     ACCOUNT_OPTIONS,
+    Option,
     all_options,
     emit,
     error_line,
@@ -54,7 +55,14 @@ from taciturn.training import (
     warnings_of,
 )
 from taciturn_federation import folders
-from taciturn_federation.agreement import JoinRequest, SignedProposal, check_address, sign
+from taciturn_federation.accounts import charged_account, site_account
+from taciturn_federation.agreement import (
+    Invitation,
+    JoinRequest,
+    SignedProposal,
+    check_address,
+    sign,
+)
 from taciturn_federation.coordinator import Coordinator
 from taciturn_federation.folders import Admission, SiteFolder, StudyFolder
 from taciturn_federation.hub import after_strike, hub_configuration, run_hub, server_program
@@ -100,6 +108,9 @@ Json = Annotated[bool, typer.Option("--json", help="One JSON object.")]
 Log = Annotated[Path | None, typer.Option(parser=path, help="Log file: a JSON line per event.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Show no progress.")]
 RowsPerPerson = Annotated[int | None, typer.Option(help="Protect persons of at most so many rows.")]
+NoAccount = Annotated[
+    bool, typer.Option("--no-account", help="Charge no account: nothing limits all runs together.")
+]
 PersonColumn = Annotated[str | None, typer.Option(help="Column of persons, if they are protected.")]
 
 
@@ -131,6 +142,12 @@ def new(  # noqa: PLR0913, PLR0917 - one parameter per option
         str, typer.Option(help="Where sites reach the hub: host:port.")
     ] = "localhost:4222",
     rows_per_person: RowsPerPerson = None,
+    observer: Annotated[
+        str, typer.Option(help="Of its runs, for owners' accounts: messages, or sum.")
+    ] = "messages",
+    colluders: Annotated[
+        int, typer.Option(min=0, help="With --observer sum: the number of colluding agents.")
+    ] = 1,
     out: Out = None,
     studies: Studies = None,
     json: Json = False,
@@ -139,7 +156,10 @@ def new(  # noqa: PLR0913, PLR0917 - one parameter per option
     file = Path(f"{name}.invitation") if out is None else out
     check_free(file, force=False)
     facts, folder = TableFacts.of(read_bounds(bounds)), folders.study_folder(name, studies)
-    created = folders.new_study(folder, name, facts, hub=hub, rows_per_person=rows_per_person)
+    created = folders.new_study(
+        folder, name, facts, hub=hub, rows_per_person=rows_per_person, observer=observer,
+        colluders=colluders,
+    )  # fmt: skip
     invitation = created.invitation
     write_text(invitation.to_json() + "\n", file)
     if json:
@@ -288,7 +308,7 @@ def propose_(  # noqa: PLR0913 - one parameter per option
     file = Path(f"{name}.proposal") if out is None else out
     check_free(file, force=force)
     opened = _study(name, studies)
-    given = {**given, "agents": None, "rows_per_person": opened.invitation.rows_per_person}
+    given = _of_study(opened.invitation, given)
     members = [one.participant for one in _members(opened, only)]
     names = [member.name for member in members]
 
@@ -329,6 +349,16 @@ def propose_(  # noqa: PLR0913 - one parameter per option
     )
     if run:
         run_study(file, studies=studies)
+
+
+def _of_study(invitation: Invitation, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of a run, where none is given those of the study."""
+    values = {**given, "agents": None, "rows_per_person": invitation.rows_per_person}
+    if given["observer"] is None and invitation.observer == "sum":
+        colluders = given["colluders"]
+        values["observer"] = "sum"
+        values["colluders"] = invitation.colluders if colluders is None else colluders
+    return values
 
 
 def _members(opened: StudyFolder, only: list[str] | None) -> list[Admission]:
@@ -412,52 +442,14 @@ def study_status(name: StudyName, studies: Studies = None, json: Json = False) -
 # the owner's commands
 
 
-@site.command("join")
-def join(  # noqa: PLR0913, PLR0917 - one parameter per option
-    invitation: Annotated[Path, typer.Argument(parser=path, help="The coordinator's invitation.")],
-    name: Annotated[str, typer.Option(help="The name of the site in the study.")],
-    data: Annotated[Path, typer.Option(parser=path, help="The file of records, CSV or Parquet.")],
-    person_column: PersonColumn = None,
-    renew: Annotated[
-        bool,
-        typer.Option("--renew", help="Write a new request for an existing site, with a new count."),
-    ] = False,
-    out: Out = None,
-    force: Force = False,
-    sites: Sites = None,
-    json: Json = False,
-) -> None:
-    """Join a study: create keys, which stay on this machine, and a request to the coordinator."""
-    file = Path(f"{name}.request") if out is None else out
-    check_free(file, force=force)
-    invited = folders.read_invitation(invitation)
-    if renew:
-        found = folders.open_site(folders.find_site(invited.study, name, sites))
-        joined, request = interruptible(lambda: folders.renew_site(found, data))
-    else:
-        folder = folders.site_folder(invited.study, name, sites)
-        joined, request = interruptible(
-            lambda: folders.join(folder, invited, name, data, person_column)
-        )
-    write_text(request.to_json() + "\n", file)
-    if json:
-        emit({"study": invited.study, "site": name, "folder": str(joined.folder),
-              "request": str(file), "count": request.count, "fingerprint": request.fingerprint,
-              "invitation": invited.fingerprint})  # fmt: skip
-        return
-    unit = "records" if invited.rows_per_person is None else "places for rows of persons"
-    say(
-        f"Site {name} of study {invited.study} in {joined.folder}; its keys stay there",
-        f"Request: {file}, for the coordinator; of {data.name} it holds only the count, "
-        f"{request.count:,} {unit}",
-        "To be compared with the coordinator by telephone:",
-        f"  fingerprint of the invitation  {invited.fingerprint}",
-        f"  fingerprint of the request     {request.fingerprint}",
-    )
+_ACCOUNT = {
+    **ACCOUNT_OPTIONS,
+    "account": Option(str, "Account to charge. [default: that of the site]"),
+}
 
 
 @site.command("check")
-@takes(ACCOUNT_OPTIONS)
+@takes(_ACCOUNT)
 def check(
     *,
     proposal: ProposalFile,
@@ -471,7 +463,7 @@ def check(
     """Derive what a proposal costs this site and what would leave it; nothing is spent."""
     signed, opened = _site(proposal, name, sites)
     methods, source = methods_for(signed, algorithm), opened.source(data)
-    account = _account(given)
+    account = site_account(opened, given)
     found = interruptible(
         lambda: check_proposal(opened, signed, methods, source=source, account=account)
     )
@@ -482,7 +474,7 @@ def check(
 
 
 @site.command("run")
-@takes(ACCOUNT_OPTIONS)
+@takes(_ACCOUNT)
 def run_site(  # noqa: PLR0913 - one parameter per option
     *,
     proposal: ProposalFile,
@@ -497,6 +489,7 @@ def run_site(  # noqa: PLR0913 - one parameter per option
     agreed: Annotated[
         str | None, typer.Option(help="With the observer sum: the code that the owners compared.")
     ] = None,
+    no_account: NoAccount = False,
     name: SiteName = None,
     quiet: Quiet = False,
     log: Log = None,
@@ -507,7 +500,8 @@ def run_site(  # noqa: PLR0913 - one parameter per option
     """Accept a proposal and answer its rounds; the same command resumes the run."""
     signed, opened = _site(proposal, name, sites)
     output, methods = Output(out, force, quiet, log, json), methods_for(signed, algorithm)
-    account, default = _account(given), opened.report_folder(signed)
+    account = charged_account(opened, given, nowhere=no_account)
+    default = opened.report_folder(signed)
     output.check(default)
     agent, key, link = opened.take_part(signed), opened.signing_key(), _link(opened)
     coordinator = public_key(opened.invitation.key)
@@ -558,7 +552,7 @@ def serve(
             say(line)
 
         rules = partial(Policy.read, policy)
-        party = Standing(opened, rules, commands(opened, sites, rules), report)
+        party = Standing(opened, rules, commands(opened, sites), report)
         say(f"Site {opened.name} of study {study} stands by; Ctrl-C ends it")
         run_party(party, _link(opened), Watch(event=events))
 
@@ -612,11 +606,6 @@ def _site(
 ) -> tuple[SignedProposal, SiteFolder]:
     signed = SignedProposal.from_json(read_text(proposal))
     return signed, folders.open_site(folders.find_site(signed.study, name, sites))
-
-
-def _account(given: dict[str, Any]) -> Account | None:
-    name, folder, *another = (given[option] for option in ACCOUNT_OPTIONS)
-    return None if name is None else Account(name, folder, None, None, *map(bool, another))
 
 
 # a party as a process
