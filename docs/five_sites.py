@@ -150,7 +150,7 @@ def set_up(run: Run, rounds: int, records: int | None, observer: str, network: s
     )  # fmt: skip
     for name in run.names:
         run.command("site", "join", "adult.invitation", "--name", name, "--data", f"{name}.csv",
-                    "--epsilon", "2", "--delta", "1e-5")  # fmt: skip
+                    "--epsilon", "2", "--delta", "1e-5", "--out", f"{name}.request")  # fmt: skip
         run.command("study", "admit", "adult", f"{name}.request", answer="y\n")
     run.command(
         "study", "propose", "adult", "--epsilon", "1", "--delta", "1e-6", "--rounds", str(rounds),

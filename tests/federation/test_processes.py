@@ -139,7 +139,7 @@ def found(folder, rows, *, persons=False, study=(), proposal=(), account=("--no-
     for number, name in enumerate(NAMES):
         write_records(folder / f"{name}.csv", rows[number], seed=number, persons=persons)
         called(folder, "site", "join", "diabetes.invitation", "--name", name, "--data",
-               f"{name}.csv", *column, *account)  # fmt: skip
+               f"{name}.csv", *column, *account, "--out", f"{name}.request")  # fmt: skip
         assert "who" not in (folder / f"{name}.request").read_text()
         called(folder, "study", "admit", "diabetes", f"{name}.request", answer="y\n")
     called(folder, "study", "propose", "diabetes", *proposal)

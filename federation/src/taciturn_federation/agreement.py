@@ -31,6 +31,7 @@ from taciturn_federation.envelope import (
 )
 from taciturn_federation.keys import (
     Label,
+    Nkey,
     check_certificate,
     check_nkey,
     fingerprint,
@@ -365,6 +366,9 @@ class Invitation(Signed):
     # of the study's runs, unless a proposal says otherwise; owners open accounts for these
     observer: str
     colluders: int
+    # the secret half of the nkey of guests, 32 bytes: it connects whoever has the invitation, to
+    # file requests to join
+    guest: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
     taciturn: str
 
     @model_validator(mode="after")
@@ -377,6 +381,10 @@ class Invitation(Signed):
         if self.rows_per_person is not None:
             checks.at_least("rows-per-person", self.rows_per_person, 1)
         return self
+
+    def guest_nkey(self) -> Nkey:
+        """Return the key with which a site that is not admitted connects."""
+        return Nkey(Ed25519PrivateKey.from_private_bytes(bytes.fromhex(self.guest)))
 
     @property
     def account_terms(self) -> AccountTerms:

@@ -8,6 +8,7 @@ nkey.key              lets the coordinator connect
 signing.key           signs invitation, proposals and published messages
 members/NAME.json     admitted sites
 struck.json           public keys that may not come back
+requests/KEY.json     requests that came through the hub
 proposals/RUN.json    signed proposals, by the name of their run
 runs/RUN/             journals of runs, and reports for which no folder was named
 
@@ -15,6 +16,7 @@ A site has:
 
 invitation.json       the coordinator's invitation
 site.json             name, the file and how it is read
+policy.toml           what it takes part in without asking, if its owner allows anything
 nkey.key              lets the site connect
 signing.key           signs what the site sends
 journal               what it received and answered
@@ -225,6 +227,11 @@ class StudyFolder(PartyFolder):
         facts = ((f"{file.parent.name}/{file.name}", file.stat()) for file in files)
         return frozenset((name, one.st_ino, one.st_mtime_ns, one.st_size) for name, one in facts)
 
+    def guest(self) -> User:
+        """Return the user of the hub that whoever has the invitation may connect as."""
+        nkey = self.invitation.guest_nkey()
+        return User(nkey.public, (Subjects.of_guests(self.name),), ())
+
     def users(self) -> tuple[User, ...]:
         """Return the users of the hub: the coordinator, the members and all who were proposed.
 
@@ -232,7 +239,7 @@ class StudyFolder(PartyFolder):
         not connect, in spite of any proposal.
         """
         coordinator, struck = self.nkey().public, self.struck()
-        users = {coordinator: User(coordinator, (), ())}
+        users = {coordinator: User(coordinator, (), (Subjects.of_guests(self.name),))}
 
         def allow(nkey: str, publish: tuple[str, ...], subscribe: tuple[str, ...]) -> None:
             known = users.get(nkey, User(nkey, (), ()))
@@ -267,15 +274,16 @@ def new_study(  # noqa: PLR0913 - one parameter per fact of an invitation
     check_address(hub)
     signing = _make_keys(make_folder(folder))
     hub_key, certificate = new_hub()
+    guest = Ed25519PrivateKey.generate().private_bytes_raw().hex()
     invitation = Invitation(
         study=name, hub=hub, certificate=certificate, table=table,
         rows_per_person=rows_per_person, taciturn=taciturn.__version__,
-        observer=observer, colluders=colluders, key=public_text(signing.public_key()),
+        observer=observer, colluders=colluders, guest=guest, key=public_text(signing.public_key()),
         signature=UNSIGNED,
     ).signed(signing)  # fmt: skip
     write_private(folder / "hub.key", hub_key)
     write_text(certificate, folder / "hub.pem")
-    for inside in ("members", "proposals", "runs"):
+    for inside in ("members", "proposals", "requests", "runs"):
         make_folder(folder / inside)
     write_text("[]\n", folder / "struck.json")
     write_text(invitation.to_json() + "\n", folder / "invitation.json")  # last: now it is a study
@@ -367,6 +375,11 @@ class SiteFolder(PartyFolder):
     def name(self) -> str:
         """What the site is called in the study."""
         return self.facts.name
+
+    @property
+    def policy(self) -> Path:
+        """The file of what the site takes part in without asking, if its owner wrote one."""
+        return self.folder / "policy.toml"
 
     @property
     def journal(self) -> Path:

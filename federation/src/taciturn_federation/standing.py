@@ -58,6 +58,8 @@ class Policy(Part):
     @classmethod
     def read(cls, file: Path) -> Policy:
         """Return the policy in a file; errors name it."""
+        if not file.exists():
+            raise InputError(f"there is no policy {file}")
         try:
             values = tomllib.loads(read_text(file))
             lists = {name: tuple(v) for name, v in values.items() if isinstance(v, list)}

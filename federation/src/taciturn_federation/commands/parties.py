@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import secrets
 import signal
+import sqlite3
 import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,7 +19,7 @@ import typer
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from taciturn.algorithms import Method
-from taciturn.budget import heads_folder, private_folder
+from taciturn.budget import head_lock, heads_folder, private_folder
 from taciturn.cli import (
     ACCOUNT_OPTIONS,
     Option,
@@ -67,6 +68,7 @@ from taciturn_federation.coordinator import Coordinator
 from taciturn_federation.folders import Admission, SiteFolder, StudyFolder
 from taciturn_federation.hub import after_strike, hub_configuration, run_hub, server_program
 from taciturn_federation.inbox import Outcome, Party
+from taciturn_federation.joining import Waiting, receiving, waiting_requests
 from taciturn_federation.journal import Journal
 from taciturn_federation.keys import public_key, read_alike
 from taciturn_federation.local import EvaluationLeg, certificate_for, derive, evaluation_leg
@@ -85,6 +87,7 @@ from taciturn_federation.transport import Link, Watch, decline, run_party
 
 INTERRUPTED = 130
 PATIENCE = 3600.0
+HUB, EVERYWHERE = "localhost:4222", "0.0.0.0"
 
 
 def _group() -> typer.Typer:
@@ -111,6 +114,17 @@ RowsPerPerson = Annotated[int | None, typer.Option(help="Protect persons of at m
 NoAccount = Annotated[
     bool, typer.Option("--no-account", help="Charge no account: nothing limits all runs together.")
 ]
+Bounds = Annotated[
+    Path, typer.Option(parser=path, help="The public bounds file of all owners' tables.")
+]
+HubAddress = Annotated[str, typer.Option(help="Where sites reach the hub: host:port.")]
+ObserverName = Annotated[
+    str, typer.Option("--observer", help="Of its runs, for owners' accounts: messages, or sum.")
+]
+Colluders = Annotated[
+    int, typer.Option(min=0, help="With --observer sum: the number of colluding agents.")
+]
+Host = Annotated[str, typer.Option(help="The address to listen on.")]
 PersonColumn = Annotated[str | None, typer.Option(help="Column of persons, if they are protected.")]
 
 
@@ -135,19 +149,11 @@ def _study(name: str, studies: Path | None) -> StudyFolder:
 @study.command("new")
 def new(  # noqa: PLR0913, PLR0917 - one parameter per option
     name: StudyName,
-    bounds: Annotated[
-        Path, typer.Option(parser=path, help="The public bounds file of all owners' tables.")
-    ],
-    hub: Annotated[
-        str, typer.Option(help="Where sites reach the hub: host:port.")
-    ] = "localhost:4222",
+    bounds: Bounds,
+    hub: HubAddress = HUB,
     rows_per_person: RowsPerPerson = None,
-    observer: Annotated[
-        str, typer.Option(help="Of its runs, for owners' accounts: messages, or sum.")
-    ] = "messages",
-    colluders: Annotated[
-        int, typer.Option(min=0, help="With --observer sum: the number of colluding agents.")
-    ] = 1,
+    observer: ObserverName = "messages",
+    colluders: Colluders = 1,
     out: Out = None,
     studies: Studies = None,
     json: Json = False,
@@ -176,32 +182,65 @@ def new(  # noqa: PLR0913, PLR0917 - one parameter per option
 @study.command("admit")
 def admit(
     name: StudyName,
-    request: Annotated[Path, typer.Argument(parser=path, help="The request of an owner.")],
+    requests: Annotated[
+        list[str],
+        typer.Argument(metavar="SITE...", help="Names of sites that asked, or files of requests."),
+    ],
     agreed: Annotated[
-        str | None, typer.Option(help="The fingerprint that its owner read; nothing is asked then.")
+        list[str] | None,
+        typer.Option(help="A fingerprint that an owner read; nothing is asked then."),
     ] = None,
     studies: Studies = None,
     json: Json = False,
 ) -> None:
-    """Admit a site, once its owner has confirmed the fingerprint."""
+    """Admit sites, once their owners have confirmed the fingerprints of their requests."""
     opened = _study(name, studies)
-    join = JoinRequest.from_json(read_text(request))
-    join.check_for(opened.invitation)
+    found = [_requests(opened, one) for one in requests]  # before any is admitted
+    for waiting in found:
+        join = next((one.request for one in waiting if _confirmed(opened, one, agreed)), None)
+        if join is None:
+            raise InputError(
+                f"{waiting[0].request.name} was not admitted; let its owner send the request again"
+            )
+        member = folders.admit(opened, join)
+        for one in waiting_requests(opened):
+            if one.request.name == join.name:
+                one.file.unlink(missing_ok=True)
+        if json:
+            emit({"study": name, "site": join.name, "number": member.number, "count": join.count})
+        else:
+            say(f"{join.name} is site {member.number} of {name}; the next proposal includes it")
+
+
+def _requests(opened: StudyFolder, asked: str) -> list[Waiting]:
+    """Return the requests in a file, or those of a site's name that came through the hub."""
+    if {".", "/"} & set(asked):  # in no name
+        request = JoinRequest.from_json(read_text(Path(asked)))
+        request.check_for(opened.invitation)
+        return [Waiting(Path(asked), request)]
+    found = [one for one in waiting_requests(opened) if one.request.name == asked]
+    if not found:
+        raise InputError(
+            f"no request of {asked!r} has arrived; is the hub running (taciturn study start), and "
+            "has its owner joined (taciturn site join)? A file of a request is named with a point"
+        )
+    return found
+
+
+def _confirmed(opened: StudyFolder, waiting: Waiting, agreed: list[str] | None) -> bool:
+    """Return whether an owner confirms a request; one that came through the hub is dropped else."""
+    join = waiting.request
     unit = "places for rows of persons" if opened.invitation.rows_per_person else "records"
     typer.echo(f"{join.name} requests to take part with {join.count:,} {unit}", err=True)
     typer.echo(f"Fingerprint of the request: {join.fingerprint}", err=True)
-    if agreed is None:
-        typer.echo("Does its owner read the same, by telephone? [y/N] ", err=True, nl=False)
-        answer = sys.stdin.readline().strip().lower()  # none is no
-        typer.echo(err=True)
-        agreed = join.fingerprint if answer in {"y", "yes"} else None
-    if not read_alike(agreed, join.fingerprint):
-        raise InputError(f"{join.name} was not admitted; let its owner send the request again")
-    member = folders.admit(opened, join)
-    if json:
-        emit({"study": name, "site": join.name, "number": member.number, "count": join.count})
-        return
-    say(f"{join.name} is site {member.number} of {name}; the next proposal includes it")
+    if agreed:
+        return any(read_alike(one, join.fingerprint) for one in agreed)
+    typer.echo("Does its owner read the same, by telephone? [y/N] ", err=True, nl=False)
+    answer = sys.stdin.readline().strip().lower()  # none is no
+    typer.echo(err=True)
+    if answer in {"n", "no"} and waiting.file.parent == opened.folder / "requests":
+        waiting.file.unlink(missing_ok=True)
+    return answer in {"y", "yes"}
 
 
 @study.command("strike")
@@ -230,7 +269,7 @@ def strike(name: StudyName, site: Annotated[str, typer.Argument(metavar="SITE", 
 @study.command("hub")
 def hub(  # noqa: PLR0913, PLR0917 - one parameter per option
     name: StudyName,
-    host: Annotated[str, typer.Option(help="The address to listen on.")] = "0.0.0.0",
+    host: Host = EVERYWHERE,
     port: Annotated[
         int | None, typer.Option(min=1, max=65535, help="Port; by default that of the invitation.")
     ] = None,
@@ -240,13 +279,16 @@ def hub(  # noqa: PLR0913, PLR0917 - one parameter per option
     show: Annotated[
         bool, typer.Option("--print", help="Print the configuration, for a server of yours.")
     ] = False,
+    closed: Annotated[
+        bool, typer.Option("--closed", help="Let no guest in: no request to join arrives.")
+    ] = False,
     log: Log = None,
     studies: Studies = None,
 ) -> None:
     """Run the hub, which forwards messages and stores none; Ctrl-C ends it."""
     opened = _study(name, studies)
     if show:
-        typer.echo(hub_configuration(opened, host=host, port=port), nl=False)
+        typer.echo(hub_configuration(opened, host=host, port=port, closed=closed), nl=False)
         return
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -258,8 +300,16 @@ def hub(  # noqa: PLR0913, PLR0917 - one parameter per option
             if kind == "hub_started":
                 say(f"The hub of {name} listens on {host}:{values['port']}; Ctrl-C ends it")
 
+        def report(line: str) -> None:
+            events.report(line)
+            say(line)
+
         program = server_program(server)
-        run_hub(opened, program, host=host, port=port, event=event, stopped=stop.is_set)
+        here = "127.0.0.1" if host in {"0.0.0.0", "::"} else host
+        where = f"{here}:{port or check_address(opened.invitation.hub)[1]}"
+        with receiving(opened, where, report):
+            run_hub(opened, program, host=host, port=port, event=event, stopped=stop.is_set,
+                    closed=closed)  # fmt: skip
 
 
 _PROPOSED = {k: v for k, v in all_options().items() if k not in ("agents", "rows_per_person")}
@@ -427,6 +477,10 @@ def study_status(name: StudyName, studies: Studies = None, json: Json = False) -
         emit({"study": name, "fingerprint": opened.invitation.fingerprint, "hub":
               opened.invitation.hub, "sites": sites, "runs": runs})  # fmt: skip
         return
+    waiting = [
+        f"{one.request.name} asks to join, fingerprint {one.request.fingerprint}"
+        for one in waiting_requests(opened)
+    ]
     rows = [["site", "records", ""]]
     for member in (admission.participant for admission in opened.admitted()):
         rows.append([member.name, f"{member.count}", "struck off" if member.key in struck else ""])
@@ -434,6 +488,7 @@ def study_status(name: StudyName, studies: Studies = None, json: Json = False) -
         f"Study {name}, hub {opened.invitation.hub}, invitation {opened.invitation.fingerprint}",
         "",
         table(rows),
+        *(["", *waiting] if waiting else []),
         *([""] if runs else []),
         *(f"Run {run['run']}: {run['stands']}" for run in runs),
     )
@@ -535,8 +590,12 @@ def run_site(  # noqa: PLR0913 - one parameter per option
 @site.command("serve")
 def serve(
     policy: Annotated[
-        Path, typer.Argument(parser=path, metavar="POLICY", help="The owner's policy, TOML.")
-    ],
+        Path | None,
+        typer.Argument(
+            parser=path, metavar="POLICY", help="The owner's policy, TOML. [default: as joined]"
+        ),
+    ] = None,
+    *,
     study: Annotated[str, typer.Option(help="The study.")],
     name: SiteName = None,
     log: Log = None,
@@ -544,8 +603,19 @@ def serve(
 ) -> None:
     """Stand by: receive proposals, and start those that the policy allows; Ctrl-C ends it."""
     opened = folders.open_site(folders.find_site(study, name, sites))
-    Policy.read(policy)  # an error is seen at once
-    with events_to(log, quiet=False) as events:
+    stand_by(opened, policy or opened.policy, sites, log)
+
+
+def stand_by(opened: SiteFolder, policy: Path, sites: Path | None, log: Path | None) -> None:
+    """Run a standing site until it is interrupted; without a policy every run waits."""
+    if policy != opened.policy or policy.exists():
+        Policy.read(policy)  # an error is seen at once
+    with ExitStack() as stack:
+        events = stack.enter_context(events_to(log, quiet=False))
+        try:
+            stack.enter_context(head_lock(opened.folder / "standing", 0.0))
+        except sqlite3.OperationalError:
+            raise InputError(f"site {opened.name} stands by already, in another process") from None
 
         def report(line: str) -> None:
             events.report(line)
@@ -553,7 +623,7 @@ def serve(
 
         rules = partial(Policy.read, policy)
         party = Standing(opened, rules, commands(opened, sites), report)
-        say(f"Site {opened.name} of study {study} stands by; Ctrl-C ends it")
+        say(f"Site {opened.name} of study {opened.invitation.study} stands by; Ctrl-C ends it")
         run_party(party, _link(opened), Watch(event=events))
 
 
