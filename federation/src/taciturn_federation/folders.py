@@ -8,7 +8,7 @@ nkey.key              lets the coordinator connect
 signing.key           signs invitation, proposals and published messages
 members/NAME.json     admitted sites
 struck.json           public keys that may not come back
-requests/KEY.json     requests that came through the hub
+requests/NAME.*.json  requests that came through the hub
 proposals/RUN.json    signed proposals, by the name of their run
 runs/RUN/             journals of runs, and reports for which no folder was named
 

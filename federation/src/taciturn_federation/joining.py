@@ -52,10 +52,10 @@ class Waiting(NamedTuple):
 def waiting_requests(study: StudyFolder) -> tuple[Waiting, ...]:
     """Return the requests to join a study that came through the hub, by name."""
     found = []
-    for file in (study.folder / "requests").glob("*.json"):
+    for file in sorted((study.folder / "requests").glob("*.json")):
         with suppress(InputError):  # it may be admitted meanwhile
             found.append(Waiting(file, JoinRequest.from_json(read_text(file))))
-    return tuple(sorted(found, key=lambda one: (one.request.name, one.file.name)))
+    return tuple(found)
 
 
 @dataclass
@@ -102,15 +102,16 @@ class Reception(Party):
         pass
 
     def _keep(self, request: JoinRequest) -> None:
-        file = self.study.folder / "requests" / f"{request.digest[:32]}.json"
+        folder = self.study.folder / "requests"
+        file = folder / f"{request.name}.{request.digest[:32]}.json"
         known = {one.participant for one in self.study.members()}
         if file.exists() or request.participant in known:
             return
-        names = [one.request.name for one in waiting_requests(self.study)]
+        names = [one.name.split(".")[0] for one in folder.glob("*.json")]
         if len(names) >= MOST_REQUESTS or names.count(request.name) >= MOST_OF_A_NAME:
             self.report(_FULL)
             return
-        private_folder(file.parent)
+        private_folder(folder)
         write_text(request.to_json() + "\n", file)
         self.report(
             f"{request.name} asks to join, fingerprint {request.fingerprint}; once its owner has "
