@@ -231,9 +231,12 @@ def hub_configuration(
 
     A hub that is `closed` lets no guest in.
     """
-    guests = () if closed else (study.guest(),)
-    where = port or _port_of(study)
+    where, guests = port or _port_of(study), _guests(study, closed=closed)
     return configuration(study.users(), study.folder, host=host, port=where, guests=guests)
+
+
+def _guests(study: StudyFolder, *, closed: bool) -> tuple[User, ...]:
+    return () if closed else (study.guest(),)
 
 
 def _port_of(study: StudyFolder) -> int:
@@ -259,8 +262,11 @@ def run_hub(  # noqa: PLR0913 - one parameter per option
     """
     with _exclusive(study, patience=1.0):
         _state_file(study).unlink(missing_ok=True)  # of a hub that was killed
-        configured = partial(hub_configuration, study, host=host, port=port, closed=closed)
-        hub = _Hub(study, program, port or _port_of(study), configured, event)
+        where, guests = port or _port_of(study), _guests(study, closed=closed)
+        configured = partial(
+            configuration, study=study.folder, host=host, port=where, guests=guests
+        )
+        hub = _Hub(study, program, where, configured, event)
         try:
             while not stopped():
                 time.sleep(_INTERVAL)
@@ -278,7 +284,7 @@ class _Hub:
         study: StudyFolder,
         program: Path,
         port: int,
-        configured: Callable[[], str],
+        configured: Callable[[Sequence[User]], str],
         event: Callable[..., None],
     ) -> None:
         self._study, self._program, self._port, self._configured = study, program, port, configured
@@ -332,9 +338,8 @@ class _Hub:
         return server
 
     def _wanted(self) -> tuple[str, list[str]]:
-        # first: of a site that is struck off meanwhile it is not claimed that the server refuses it
-        listed = [user.nkey for user in self._study.users()]
-        return self._configured(), listed
+        users = self._study.users()
+        return self._configured(users), [user.nkey for user in users]
 
     def _note(self, loaded: tuple[str, list[str]]) -> None:
         """Write for `after_strike` which users the server lets in."""
