@@ -6,6 +6,7 @@ The protocol and its threats are in docs/explanation/federation.md, "How a site 
 from __future__ import annotations
 
 import asyncio
+import logging
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -124,6 +125,8 @@ def receiving(study: StudyFolder, address: str, report: Callable[[str], None]) -
     """Receive requests to join in a thread, while a hub runs at an address of this machine."""
     link, ended = Link(address, study.invitation.certificate, study.nkey()), Event()
 
+    _quieten()
+
     async def receive() -> None:
         stop = asyncio.Event()
         party = asyncio.create_task(serve(Reception(study, report), link, Watch(), stop))
@@ -139,6 +142,11 @@ def receiving(study: StudyFolder, address: str, report: Callable[[str], None]) -
     finally:
         ended.set()
         thread.join(10)
+
+
+def _quieten() -> None:
+    """Do without the warnings of asyncio about every connection that a server closes."""
+    logging.getLogger("asyncio").setLevel(logging.ERROR)
 
 
 @dataclass
@@ -172,6 +180,8 @@ def await_admission(site: SiteFolder, request: JoinRequest, watch: Watch) -> boo
 
     Raises `InputError` if the hub's certificate is not that of the invitation.
     """
+
+    _quieten()
 
     async def wait() -> bool:
         stop, loop = asyncio.Event(), asyncio.get_running_loop()
