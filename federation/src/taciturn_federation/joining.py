@@ -180,7 +180,6 @@ def await_admission(site: SiteFolder, request: JoinRequest, watch: Watch) -> boo
 
     Raises `InputError` if the hub's certificate is not that of the invitation.
     """
-
     _quieten()
 
     async def wait() -> bool:
