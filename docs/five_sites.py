@@ -145,15 +145,16 @@ def set_up(run: Run, rounds: int, records: int | None, observer: str, network: s
     for number, name in enumerate(run.names):
         write_table(folder / f"{name}.csv", training[number :: len(run.names)])
     run.command(
-        "study", "new", "adult", "--bounds", "bounds.toml", "--hub", f"localhost:{free_port()}"
+        "study", "new", "adult", "--bounds", "bounds.toml", "--hub", f"localhost:{free_port()}",
+        *seen,
     )  # fmt: skip
     for name in run.names:
-        run.command("site", "join", "adult.invitation", "--name", name, "--data", f"{name}.csv")
+        run.command("site", "join", "adult.invitation", "--name", name, "--data", f"{name}.csv",
+                    "--epsilon", "2", "--delta", "1e-5", "--out", f"{name}.request")  # fmt: skip
         run.command("study", "admit", "adult", f"{name}.request", answer="y\n")
-        run.command("budget", "open", name, "--epsilon", "2", "--delta", "1e-5", *seen)
     run.command(
         "study", "propose", "adult", "--epsilon", "1", "--delta", "1e-6", "--rounds", str(rounds),
-        *seen, *along,
+        *along,
     )  # fmt: skip
     run.say(f"{len(run.names)} sites with {len(training):,} records in all have joined")
 
@@ -161,7 +162,7 @@ def set_up(run: Run, rounds: int, records: int | None, observer: str, network: s
 def site_command(run: Run, name: str) -> tuple[str, ...]:
     """Return the words of a site's run; its owner has compared the code with the others."""
     checked = run.command("site", "check", "adult.proposal", "--name", name, "--json")
-    words = ("site", "run", "adult.proposal", "--name", name, "--account", name)
+    words = ("site", "run", "adult.proposal", "--name", name)
     agreed = ("--agreed", json.loads(checked)["code"])
     return (*words, *agreed, "--out", f"report-{name}", "--log", f"{name}.log")
 

@@ -159,7 +159,7 @@ def test_an_option_that_does_not_exist_is_caught():
     assert unknown(words) == ["--secret"]
     assert unknown(["taciturn", "knit"]) == ["knit"]
     assert unknown(["taciturn", "study", "knit"]) == ["study knit"]
-    assert unknown(["taciturn", "site", "join", "--epsilon", "1"]) == ["--epsilon"]
+    assert unknown(["taciturn", "site", "join", "--rounds", "1"]) == ["--rounds"]
 
 
 def test_the_readme_is_one_that_people_finish():

@@ -165,9 +165,8 @@ def test_hub_and_site_run_as_their_units_say_and_keep_the_model_for_their_user_a
     lib.mkdir(mode=0o700)
     write_records(lib / "patients.csv", 60, seed=1)
     founded(lib)
-    called(lib, "site", "join", "diabetes.invitation", "--name", "mercy", "--data", "patients.csv")
-    called(lib, "budget", "open", "records", "--epsilon", "2", "--delta", "1e-3", "--observer",
-           "messages")  # fmt: skip
+    called(lib, "site", "join", "diabetes.invitation", "--name", "mercy", "--data", "patients.csv",
+           "--epsilon", "2", "--delta", "1e-3", "--out", "mercy.request")  # fmt: skip
     proposed(lib)
     parties = [service(name, tmp_path) for name in UNITS]
     try:

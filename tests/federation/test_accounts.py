@@ -28,6 +28,7 @@ from taciturn.engine.charging import purpose_of
 from taciturn.errors import AccountError, InputError
 from taciturn.training import train
 from taciturn_federation import RunReport
+from taciturn_federation.accounts import NOWHERE
 from taciturn_federation.commands.parties import Output, write_report
 from taciturn_federation.journal import Journal
 from taciturn_federation.local import Local, charge_for
@@ -312,6 +313,16 @@ def test_without_a_folder_named_the_model_is_kept_beside_the_journal(report, tmp
         assert (default / "model.json").exists()
         assert [file.name for file in default.glob("certificate-*")] == ["certificate-1.json"]
         OUTPUT.check(default)
+
+
+def test_the_certificate_of_a_site_without_an_account_states_that_it_is_charged_nowhere(
+    report, tmp_path
+):
+    for agent, stated in ((0, True), (None, False)):  # the coordinator has no records
+        one = dataclasses.replace(report, agent=agent)
+        certificate = json.loads(one.save(tmp_path / str(agent), force=False).read_text())
+        assert (NOWHERE in certificate["conditions"]) == stated
+        assert ("charged nowhere" in (tmp_path / str(agent) / "report.html").read_text()) == stated
 
 
 def test_a_run_without_a_model_leaves_no_report_there(report, tmp_path):

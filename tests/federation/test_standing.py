@@ -12,8 +12,7 @@ from taciturn_federation.envelope import Kind, Packet
 from taciturn_federation.standing import Policy, Process, Standing, approve, kept_runs
 
 pytestmark = pytest.mark.unchecked  # the folder of a site and its processes are stood in for
-POLICY = """account = "mercy"
-epsilon = 1.5
+POLICY = """epsilon = 1.5
 delta = 1e-3
 methods = ["noisy-gradient"]
 observers = ["messages", "sum"]
@@ -111,7 +110,7 @@ def test_a_site_that_starts_again_resumes_its_runs(study, tmp_path):
         ("epsilon = 0.5", {}, "it costs epsilon 1"),
         ("delta = 1e-6", {}, "its delta is 0.001"),
         ("", {"account": {"refused": "too little is left"}}, "too little is left"),
-        ("", {"account": None}, ""),
+        ("", {"account": None}, "the site has no account"),
         ("episilon = 3", {}, "cannot be used"),
     ],
 )

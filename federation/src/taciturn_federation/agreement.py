@@ -17,6 +17,7 @@ from pydantic import Field, model_validator
 import taciturn
 from taciturn import checks
 from taciturn.algorithms import COUNTS
+from taciturn.budget import AccountTerms
 from taciturn.documents import Document, Part
 from taciturn.errors import InputError, PrivacyError, install_command
 from taciturn.training import Proposal, TableFacts
@@ -30,6 +31,7 @@ from taciturn_federation.envelope import (
 )
 from taciturn_federation.keys import (
     Label,
+    Nkey,
     check_certificate,
     check_nkey,
     fingerprint,
@@ -353,7 +355,7 @@ class Invitation(Signed):
     """What an owner needs to join a study; the key is the coordinator's."""
 
     FORMAT: ClassVar[str] = "taciturn.invitation"
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
     LABEL: ClassVar[Label] = Label.INVITATION
 
     study: str
@@ -361,6 +363,12 @@ class Invitation(Signed):
     certificate: str  # of the hub, PEM; parties trust no other
     table: TableFacts  # what is public of every owner's columns
     rows_per_person: int | None  # K where persons are protected, None where records are
+    # of the study's runs, unless a proposal says otherwise; owners open accounts for these
+    observer: str
+    colluders: int
+    # the secret half of the nkey of guests, 32 bytes: it connects whoever has the invitation, to
+    # file requests to join
+    guest: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
     taciturn: str
 
     @model_validator(mode="after")
@@ -369,9 +377,20 @@ class Invitation(Signed):
         check_address(self.hub)
         check_certificate(self.certificate)
         self.table.bounds  # noqa: B018 - checked
+        self.account_terms  # noqa: B018 - checked
         if self.rows_per_person is not None:
             checks.at_least("rows-per-person", self.rows_per_person, 1)
         return self
+
+    def guest_nkey(self) -> Nkey:
+        """Return the key with which a site that is not admitted connects."""
+        return Nkey(Ed25519PrivateKey.from_private_bytes(bytes.fromhex(self.guest)))
+
+    @property
+    def account_terms(self) -> AccountTerms:
+        """The terms of an account for the runs of this study."""
+        unit = "record" if self.rows_per_person is None else "person"
+        return AccountTerms(unit=unit, observer=self.observer, colluders=self.colluders)
 
 
 class JoinRequest(Signed):

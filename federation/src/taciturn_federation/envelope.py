@@ -320,6 +320,11 @@ class Subjects:
         """Of the coordinator: `proposal` of every run of a study."""
         return f"{check_token('study', study)}.*.proposal"
 
+    @staticmethod
+    def of_guests(study: str) -> str:
+        """Of guests, for the coordinator: requests to join a study."""
+        return f"{check_token('study', study)}.join"
+
     @property
     def proposal(self) -> str:
         """Of the coordinator, for all: proposal, start, heads, end."""

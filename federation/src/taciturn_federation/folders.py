@@ -8,6 +8,7 @@ nkey.key              lets the coordinator connect
 signing.key           signs invitation, proposals and published messages
 members/NAME.json     admitted sites
 struck.json           public keys that may not come back
+requests/NAME.*.json  requests that came through the hub
 proposals/RUN.json    signed proposals, by the name of their run
 runs/RUN/             journals of runs, and reports for which no folder was named
 
@@ -15,6 +16,7 @@ A site has:
 
 invitation.json       the coordinator's invitation
 site.json             name, the file and how it is read
+policy.toml           what it takes part in without asking, if its owner allows anything
 nkey.key              lets the site connect
 signing.key           signs what the site sends
 journal               what it received and answered
@@ -225,6 +227,11 @@ class StudyFolder(PartyFolder):
         facts = ((f"{file.parent.name}/{file.name}", file.stat()) for file in files)
         return frozenset((name, one.st_ino, one.st_mtime_ns, one.st_size) for name, one in facts)
 
+    def guest(self) -> User:
+        """Return the user of the hub that whoever has the invitation may connect as."""
+        nkey = self.invitation.guest_nkey()
+        return User(nkey.public, (Subjects.of_guests(self.name),), ())
+
     def users(self) -> tuple[User, ...]:
         """Return the users of the hub: the coordinator, the members and all who were proposed.
 
@@ -232,7 +239,7 @@ class StudyFolder(PartyFolder):
         not connect, in spite of any proposal.
         """
         coordinator, struck = self.nkey().public, self.struck()
-        users = {coordinator: User(coordinator, (), ())}
+        users = {coordinator: User(coordinator, (), (Subjects.of_guests(self.name),))}
 
         def allow(nkey: str, publish: tuple[str, ...], subscribe: tuple[str, ...]) -> None:
             known = users.get(nkey, User(nkey, (), ()))
@@ -248,25 +255,35 @@ class StudyFolder(PartyFolder):
         return tuple(user for nkey, user in users.items() if nkey not in struck)
 
 
-def new_study(
-    folder: Path, name: str, table: TableFacts, *, hub: str, rows_per_person: int | None
+def new_study(  # noqa: PLR0913 - one parameter per fact of an invitation
+    folder: Path,
+    name: str,
+    table: TableFacts,
+    *,
+    hub: str,
+    rows_per_person: int | None,
+    observer: str = "messages",
+    colluders: int = 1,
 ) -> StudyFolder:
     """Create a study in a new folder: keys, the hub's certificate and the invitation.
 
-    `hub`: host and port at which sites reach it.
+    `hub`: host and port at which sites reach it. `observer`, `colluders`: of its runs, for which
+    owners open accounts.
     """
     check_party(name, "a study")
     check_address(hub)
     signing = _make_keys(make_folder(folder))
     hub_key, certificate = new_hub()
+    guest = Ed25519PrivateKey.generate().private_bytes_raw().hex()
     invitation = Invitation(
         study=name, hub=hub, certificate=certificate, table=table,
         rows_per_person=rows_per_person, taciturn=taciturn.__version__,
-        key=public_text(signing.public_key()), signature=UNSIGNED,
+        observer=observer, colluders=colluders, guest=guest, key=public_text(signing.public_key()),
+        signature=UNSIGNED,
     ).signed(signing)  # fmt: skip
     write_private(folder / "hub.key", hub_key)
     write_text(certificate, folder / "hub.pem")
-    for inside in ("members", "proposals", "runs"):
+    for inside in ("members", "proposals", "requests", "runs"):
         make_folder(folder / inside)
     write_text("[]\n", folder / "struck.json")
     write_text(invitation.to_json() + "\n", folder / "invitation.json")  # last: now it is a study
@@ -345,6 +362,7 @@ class SiteFacts(Document):
     data: str  # the file, as an absolute path
     # the column that says which person a row is about, where persons are protected
     person_column: str | None
+    account: str | None = None  # that its runs charge
 
 
 @dataclass(frozen=True)
@@ -357,6 +375,11 @@ class SiteFolder(PartyFolder):
     def name(self) -> str:
         """What the site is called in the study."""
         return self.facts.name
+
+    @property
+    def policy(self) -> Path:
+        """The file of what the site takes part in without asking, if its owner wrote one."""
+        return self.folder / "policy.toml"
 
     @property
     def journal(self) -> Path:
@@ -423,15 +446,24 @@ def read_invitation(file: Path) -> Invitation:
 
 
 def join(
-    folder: Path, invitation: Invitation, name: str, data: Path, person_column: str | None
+    folder: Path,
+    invitation: Invitation,
+    name: str,
+    data: Path,
+    person_column: str | None,
+    account: str | None = None,
 ) -> tuple[SiteFolder, JoinRequest]:
     """Create a site with its keys, and return it with the request for the coordinator.
+
+    `account`: the name of the account that its runs charge; None for none.
 
     What an earlier attempt left is kept: the same call again returns the same site and request.
 
     Raises `InputError` if there is another site in the folder.
     """
-    facts = SiteFacts(name=name, data=str(data.absolute()), person_column=person_column)
+    facts = SiteFacts(
+        name=name, data=str(data.absolute()), person_column=person_column, account=account
+    )
     site = SiteFolder(folder, invitation, facts)
     count = site.count()  # before there is a folder
     if not folder.is_dir():

@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from taciturn.budget import head_lock, private_opener
@@ -29,6 +30,8 @@ from taciturn_federation.folders import StudyFolder, User
 # a model of 8 million numbers; the server allows no more than 64 MB
 MAX_PAYLOAD = 64 * 1024 * 1024 - 1
 PORT = 4222
+# of guests: connections, and bytes of a message
+MOST_GUESTS, MAX_REQUEST = 64, 8192
 _STARTED, _STOPPED, _RELOADED, _FREED = 10.0, 10.0, 5.0, 2.0
 _TAKEN = b"Reloaded server configuration"
 # The server ends with the process that started it, even if that is killed: a child of the server
@@ -46,21 +49,24 @@ if os.getppid() == server:
 """
 
 
-def configuration(users: Sequence[User], study: Path, *, host: str, port: int) -> str:
+def configuration(
+    users: Sequence[User], study: Path, *, host: str, port: int, guests: Sequence[User] = ()
+) -> str:
     """Return the complete configuration of nats-server.
 
     One port, TLS 1.3 from the first byte, a challenge that an nkey must sign; no client without a
     user, no monitoring, no persistence. A user may publish and subscribe to the listed subjects
-    only, and may not answer requests.
+    only, and may not answer requests. Guests have an account of the server that no other shares:
+    it limits their messages and connections, and only what they may publish leaves it.
 
     `study`: the folder with the certificate and the key of the server, `hub.pem` and `hub.key`.
 
     Raises `InputError` if a name cannot be written.
     """
-    listed = ",\n".join(
-        f"    {{ nkey: {_text(user.nkey)}, permissions: {{ publish: {_allowed(user.publish)}, "
-        f"subscribe: {_allowed(user.subscribe)} }} }}"
-        for user in users
+    joins = sorted({subject for guest in guests for subject in guest.publish})
+    exported = ", ".join(f"{{ stream: {_text(subject)} }}" for subject in joins)
+    imported = ", ".join(
+        f"{{ stream: {{ account: guests, subject: {_text(subject)} }} }}" for subject in joins
     )
     return (
         "# written by taciturn study hub; what is changed here is lost\n"
@@ -78,9 +84,21 @@ def configuration(users: Sequence[User], study: Path, *, host: str, port: int) -
         "  handshake_first: true\n"
         "  timeout: 5\n"
         "}\n"
-        "authorization {\n  timeout: 5\n  users: [\n"
-        f"{listed}\n"
-        "  ]\n}\n"
+        "authorization {\n  timeout: 5\n}\n"
+        "accounts {\n"
+        f"  study {{\n    imports: [{imported}]\n    users: [\n{_listed(users)}\n    ]\n  }}\n"
+        "  guests {\n"
+        f"    limits: {{ max_connections: {MOST_GUESTS}, max_payload: {MAX_REQUEST} }}\n"
+        f"    exports: [{exported}]\n    users: [\n{_listed(guests)}\n    ]\n  }}\n"
+        "}\n"
+    )
+
+
+def _listed(users: Sequence[User]) -> str:
+    return ",\n".join(
+        f"      {{ nkey: {_text(user.nkey)}, permissions: {{ publish: {_allowed(user.publish)}, "
+        f"subscribe: {_allowed(user.subscribe)} }} }}"
+        for user in users
     )
 
 
@@ -206,16 +224,26 @@ def is_free(port: int) -> bool:
 _INTERVAL, _STRUCK = 0.25, 10.0
 
 
-def hub_configuration(study: StudyFolder, *, host: str, port: int | None = None) -> str:
-    """Return the current configuration of a study's hub, by default at the invitation's port."""
-    return configuration(study.users(), study.folder, host=host, port=port or _port_of(study))
+def hub_configuration(
+    study: StudyFolder, *, host: str, port: int | None = None, closed: bool = False
+) -> str:
+    """Return the current configuration of a study's hub, by default at the invitation's port.
+
+    A hub that is `closed` lets no guest in.
+    """
+    where, guests = port or _port_of(study), _guests(study, closed=closed)
+    return configuration(study.users(), study.folder, host=host, port=where, guests=guests)
+
+
+def _guests(study: StudyFolder, *, closed: bool) -> tuple[User, ...]:
+    return () if closed else (study.guest(),)
 
 
 def _port_of(study: StudyFolder) -> int:
     return check_address(study.invitation.hub)[1]
 
 
-def run_hub(
+def run_hub(  # noqa: PLR0913 - one parameter per option
     study: StudyFolder,
     program: Path,
     *,
@@ -223,6 +251,7 @@ def run_hub(
     port: int | None,
     event: Callable[..., None],
     stopped: Callable[[], bool],
+    closed: bool = False,
 ) -> None:
     """Run the hub of a study until `stopped` returns true; a server that dies is started again.
 
@@ -233,7 +262,11 @@ def run_hub(
     """
     with _exclusive(study, patience=1.0):
         _state_file(study).unlink(missing_ok=True)  # of a hub that was killed
-        hub = _Hub(study, program, host, port or _port_of(study), event)
+        where, guests = port or _port_of(study), _guests(study, closed=closed)
+        configured = partial(
+            configuration, study=study.folder, host=host, port=where, guests=guests
+        )
+        hub = _Hub(study, program, where, configured, event)
         try:
             while not stopped():
                 time.sleep(_INTERVAL)
@@ -247,9 +280,14 @@ class _Hub:
     """A server whose configuration follows a study."""
 
     def __init__(
-        self, study: StudyFolder, program: Path, host: str, port: int, event: Callable[..., None]
+        self,
+        study: StudyFolder,
+        program: Path,
+        port: int,
+        configured: Callable[[Sequence[User]], str],
+        event: Callable[..., None],
     ) -> None:
-        self._study, self._program, self._host, self._port = study, program, host, port
+        self._study, self._program, self._port, self._configured = study, program, port, configured
         self._event, self._trouble, self._died = event, "", False
         self._seen: frozenset[tuple[str, int, int, int]] = frozenset()  # the study as loaded
         self._file, self._log = study.folder / "hub.conf", study.folder / "hub.log"
@@ -301,8 +339,7 @@ class _Hub:
 
     def _wanted(self) -> tuple[str, list[str]]:
         users = self._study.users()
-        text = configuration(users, self._study.folder, host=self._host, port=self._port)
-        return text, [user.nkey for user in users]
+        return self._configured(users), [user.nkey for user in users]
 
     def _note(self, loaded: tuple[str, list[str]]) -> None:
         """Write for `after_strike` which users the server lets in."""

@@ -64,6 +64,7 @@ from taciturn.report import (
 )
 from taciturn.tables import Source
 from taciturn.training import PrivateScore, model_of, table_model_terms, warnings_of
+from taciturn_federation.accounts import NOWHERE
 from taciturn_federation.agreement import SignedProposal
 from taciturn_federation.folders import SiteFolder
 from taciturn_federation.inbox import Outcome, Progress
@@ -143,7 +144,7 @@ class Check:
     def _account_line(self) -> str:
         account = self.account
         if account is None:
-            return "Account: none named; with --account the run is charged, and the rest is shown"
+            return "Account: none; a run needs --account, or --no-account and is charged nowhere"
         line = f"Account {account['account']} ({account['promise']}): left {account['left']}"
         return f"{line}; {account['refused']}" if account["refused"] else (
             f"{line}, after this run {account['left_after']}"
@@ -372,11 +373,12 @@ class RunReport:
     @property
     def certificate(self) -> Certificate:
         """The certificate of the run; that of the plan if there is no model."""
-        released: Certificate | None = self.outcome.certificate
-        if released is not None:
-            return released
-        proposal = self.signed.proposal
-        return certificate_for(proposal, self.plan, evaluation_leg(proposal, self.plan))
+        found: Certificate | None = self.outcome.certificate
+        if found is None:
+            proposal = self.signed.proposal
+            found = certificate_for(proposal, self.plan, evaluation_leg(proposal, self.plan))
+        nowhere = self.agent is not None and self.charged is None
+        return found.under((NOWHERE,), conditional=False) if nowhere else found
 
     @property
     def party(self) -> str:

@@ -42,12 +42,11 @@ _RESUMED = 130  # the exit code of an interrupted run, which the same command re
 class Policy(Part):
     """What a site takes part in without asking its owner, from a TOML file.
 
-    **Guarantee.** None by itself. Whatever it allows, a run is charged to the account, which
+    **Guarantee.** None by itself. Whatever it allows, a run is charged to the site's account, which
     refuses what exceeds its promise; and under `sum` the run starts only if the key of every
     participant is one that the owner compared.
     """
 
-    account: str  # the account that every run is charged to
     epsilon: float  # the largest for the records of this site in one run
     delta: float  # the largest of one run
     methods: tuple[str, ...]
@@ -59,6 +58,8 @@ class Policy(Part):
     @classmethod
     def read(cls, file: Path) -> Policy:
         """Return the policy in a file; errors name it."""
+        if not file.exists():
+            raise InputError(f"there is no policy {file}")
         try:
             values = tomllib.loads(read_text(file))
             lists = {name: tuple(v) for name, v in values.items() if isinstance(v, list)}
@@ -86,7 +87,8 @@ class Policy(Part):
             (len(signed.participants) >= self.sites, f"it has {len(signed.participants)} sites"),
             (check["own_epsilon"] <= self.epsilon, f"it costs epsilon {check['own_epsilon']:.4g}"),
             (delta <= self.delta, f"its delta is {delta:g}"),
-            (account is not None and not account["refused"], (account or {}).get("refused", "")),
+            (account is not None, "the site has no account"),
+            (not (account or {}).get("refused"), (account or {}).get("refused", "")),
             (observer != "sum" or not unknown, f"no key of {', '.join(unknown)} was compared"),
         ):
             if not allowed:
@@ -244,14 +246,13 @@ class Standing(Party):
             run.set_state("running")
 
 
-def commands(site: SiteFolder, sites: Path | None, policy: Callable[[], Policy]) -> Process:
+def commands(site: SiteFolder, sites: Path | None) -> Process:
     """Return the commands of a site, as its owner would type them."""
 
     def words(run: Run, *verb: str) -> list[str]:
         folder = [] if sites is None else ["--sites", str(sites)]
-        charged = ["--account", policy().account]
         return [sys.executable, "-m", "taciturn", "site", *verb, str(run.proposal), "--name",
-                site.name, *folder, *charged]  # fmt: skip
+                site.name, *folder]  # fmt: skip
 
     def check(run: Run) -> Mapping[str, Any]:
         done = subprocess.run([*words(run, "check"), "--json"], capture_output=True, check=False)

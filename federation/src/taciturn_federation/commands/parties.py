@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import secrets
 import signal
+import sqlite3
 import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,9 +19,10 @@ import typer
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from taciturn.algorithms import Method
-from taciturn.budget import Account, heads_folder, private_folder
+from taciturn.budget import head_lock, heads_folder, private_folder
 from taciturn.cli import (
     ACCOUNT_OPTIONS,
+    Option,
     all_options,
     emit,
     error_line,
@@ -54,11 +56,19 @@ from taciturn.training import (
     warnings_of,
 )
 from taciturn_federation import folders
-from taciturn_federation.agreement import JoinRequest, SignedProposal, check_address, sign
+from taciturn_federation.accounts import charged_account, site_account
+from taciturn_federation.agreement import (
+    Invitation,
+    JoinRequest,
+    SignedProposal,
+    check_address,
+    sign,
+)
 from taciturn_federation.coordinator import Coordinator
 from taciturn_federation.folders import Admission, SiteFolder, StudyFolder
 from taciturn_federation.hub import after_strike, hub_configuration, run_hub, server_program
 from taciturn_federation.inbox import Outcome, Party
+from taciturn_federation.joining import Waiting, receiving, waiting_requests
 from taciturn_federation.journal import Journal
 from taciturn_federation.keys import public_key, read_alike
 from taciturn_federation.local import EvaluationLeg, certificate_for, derive, evaluation_leg
@@ -77,6 +87,7 @@ from taciturn_federation.transport import Link, Watch, decline, run_party
 
 INTERRUPTED = 130
 PATIENCE = 3600.0
+HUB, EVERYWHERE = "localhost:4222", "0.0.0.0"
 
 
 def _group() -> typer.Typer:
@@ -100,6 +111,20 @@ Json = Annotated[bool, typer.Option("--json", help="One JSON object.")]
 Log = Annotated[Path | None, typer.Option(parser=path, help="Log file: a JSON line per event.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Show no progress.")]
 RowsPerPerson = Annotated[int | None, typer.Option(help="Protect persons of at most so many rows.")]
+NoAccount = Annotated[
+    bool, typer.Option("--no-account", help="Charge no account: nothing limits all runs together.")
+]
+Bounds = Annotated[
+    Path, typer.Option(parser=path, help="The public bounds file of all owners' tables.")
+]
+HubAddress = Annotated[str, typer.Option(help="Where sites reach the hub: host:port.")]
+ObserverName = Annotated[
+    str, typer.Option("--observer", help="Of its runs, for owners' accounts: messages, or sum.")
+]
+Colluders = Annotated[
+    int, typer.Option(min=0, help="With --observer sum: the number of colluding agents.")
+]
+Host = Annotated[str, typer.Option(help="The address to listen on.")]
 PersonColumn = Annotated[str | None, typer.Option(help="Column of persons, if they are protected.")]
 
 
@@ -124,13 +149,11 @@ def _study(name: str, studies: Path | None) -> StudyFolder:
 @study.command("new")
 def new(  # noqa: PLR0913, PLR0917 - one parameter per option
     name: StudyName,
-    bounds: Annotated[
-        Path, typer.Option(parser=path, help="The public bounds file of all owners' tables.")
-    ],
-    hub: Annotated[
-        str, typer.Option(help="Where sites reach the hub: host:port.")
-    ] = "localhost:4222",
+    bounds: Bounds,
+    hub: HubAddress = HUB,
     rows_per_person: RowsPerPerson = None,
+    observer: ObserverName = "messages",
+    colluders: Colluders = 1,
     out: Out = None,
     studies: Studies = None,
     json: Json = False,
@@ -139,7 +162,10 @@ def new(  # noqa: PLR0913, PLR0917 - one parameter per option
     file = Path(f"{name}.invitation") if out is None else out
     check_free(file, force=False)
     facts, folder = TableFacts.of(read_bounds(bounds)), folders.study_folder(name, studies)
-    created = folders.new_study(folder, name, facts, hub=hub, rows_per_person=rows_per_person)
+    created = folders.new_study(
+        folder, name, facts, hub=hub, rows_per_person=rows_per_person, observer=observer,
+        colluders=colluders,
+    )  # fmt: skip
     invitation = created.invitation
     write_text(invitation.to_json() + "\n", file)
     if json:
@@ -156,32 +182,65 @@ def new(  # noqa: PLR0913, PLR0917 - one parameter per option
 @study.command("admit")
 def admit(
     name: StudyName,
-    request: Annotated[Path, typer.Argument(parser=path, help="The request of an owner.")],
+    requests: Annotated[
+        list[str],
+        typer.Argument(metavar="SITE...", help="Names of sites that asked, or files of requests."),
+    ],
     agreed: Annotated[
-        str | None, typer.Option(help="The fingerprint that its owner read; nothing is asked then.")
+        list[str] | None,
+        typer.Option(help="A fingerprint that an owner read; nothing is asked then."),
     ] = None,
     studies: Studies = None,
     json: Json = False,
 ) -> None:
-    """Admit a site, once its owner has confirmed the fingerprint."""
+    """Admit sites, once their owners have confirmed the fingerprints of their requests."""
     opened = _study(name, studies)
-    join = JoinRequest.from_json(read_text(request))
-    join.check_for(opened.invitation)
+    found = [_requests(opened, one) for one in requests]  # before any is admitted
+    for waiting in found:
+        join = next((one.request for one in waiting if _confirmed(opened, one, agreed)), None)
+        if join is None:
+            raise InputError(
+                f"{waiting[0].request.name} was not admitted; let its owner send the request again"
+            )
+        member = folders.admit(opened, join)
+        for one in waiting_requests(opened):
+            if one.request.name == join.name:
+                one.file.unlink(missing_ok=True)
+        if json:
+            emit({"study": name, "site": join.name, "number": member.number, "count": join.count})
+        else:
+            say(f"{join.name} is site {member.number} of {name}; the next proposal includes it")
+
+
+def _requests(opened: StudyFolder, asked: str) -> list[Waiting]:
+    """Return the requests in a file, or those of a site's name that came through the hub."""
+    if {".", "/"} & set(asked):  # in no name
+        request = JoinRequest.from_json(read_text(Path(asked)))
+        request.check_for(opened.invitation)
+        return [Waiting(Path(asked), request)]
+    found = [one for one in waiting_requests(opened) if one.request.name == asked]
+    if not found:
+        raise InputError(
+            f"no request of {asked!r} has arrived; is the hub running (taciturn study start), and "
+            "has its owner joined (taciturn site join)? A file of a request is named with a point"
+        )
+    return found
+
+
+def _confirmed(opened: StudyFolder, waiting: Waiting, agreed: list[str] | None) -> bool:
+    """Return whether an owner confirms a request; one that came through the hub is dropped else."""
+    join = waiting.request
     unit = "places for rows of persons" if opened.invitation.rows_per_person else "records"
     typer.echo(f"{join.name} requests to take part with {join.count:,} {unit}", err=True)
     typer.echo(f"Fingerprint of the request: {join.fingerprint}", err=True)
-    if agreed is None:
-        typer.echo("Does its owner read the same, by telephone? [y/N] ", err=True, nl=False)
-        answer = sys.stdin.readline().strip().lower()  # none is no
-        typer.echo(err=True)
-        agreed = join.fingerprint if answer in {"y", "yes"} else None
-    if not read_alike(agreed, join.fingerprint):
-        raise InputError(f"{join.name} was not admitted; let its owner send the request again")
-    member = folders.admit(opened, join)
-    if json:
-        emit({"study": name, "site": join.name, "number": member.number, "count": join.count})
-        return
-    say(f"{join.name} is site {member.number} of {name}; the next proposal includes it")
+    if agreed:
+        return any(read_alike(one, join.fingerprint) for one in agreed)
+    typer.echo("Does its owner read the same, by telephone? [y/N] ", err=True, nl=False)
+    answer = sys.stdin.readline().strip().lower()  # none is no
+    typer.echo(err=True)
+    if answer in {"n", "no"} and waiting.file.parent == opened.folder / "requests":
+        waiting.file.unlink(missing_ok=True)
+    return answer in {"y", "yes"}
 
 
 @study.command("strike")
@@ -210,7 +269,7 @@ def strike(name: StudyName, site: Annotated[str, typer.Argument(metavar="SITE", 
 @study.command("hub")
 def hub(  # noqa: PLR0913, PLR0917 - one parameter per option
     name: StudyName,
-    host: Annotated[str, typer.Option(help="The address to listen on.")] = "0.0.0.0",
+    host: Host = EVERYWHERE,
     port: Annotated[
         int | None, typer.Option(min=1, max=65535, help="Port; by default that of the invitation.")
     ] = None,
@@ -220,13 +279,16 @@ def hub(  # noqa: PLR0913, PLR0917 - one parameter per option
     show: Annotated[
         bool, typer.Option("--print", help="Print the configuration, for a server of yours.")
     ] = False,
+    closed: Annotated[
+        bool, typer.Option("--closed", help="Let no guest in: no request to join arrives.")
+    ] = False,
     log: Log = None,
     studies: Studies = None,
 ) -> None:
     """Run the hub, which forwards messages and stores none; Ctrl-C ends it."""
     opened = _study(name, studies)
     if show:
-        typer.echo(hub_configuration(opened, host=host, port=port), nl=False)
+        typer.echo(hub_configuration(opened, host=host, port=port, closed=closed), nl=False)
         return
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -238,8 +300,16 @@ def hub(  # noqa: PLR0913, PLR0917 - one parameter per option
             if kind == "hub_started":
                 say(f"The hub of {name} listens on {host}:{values['port']}; Ctrl-C ends it")
 
+        def report(line: str) -> None:
+            events.report(line)
+            say(line)
+
         program = server_program(server)
-        run_hub(opened, program, host=host, port=port, event=event, stopped=stop.is_set)
+        here = "127.0.0.1" if host in {"0.0.0.0", "::"} else host
+        where = f"{here}:{port or check_address(opened.invitation.hub)[1]}"
+        with receiving(opened, where, report):
+            run_hub(opened, program, host=host, port=port, event=event, stopped=stop.is_set,
+                    closed=closed)  # fmt: skip
 
 
 _PROPOSED = {k: v for k, v in all_options().items() if k not in ("agents", "rows_per_person")}
@@ -288,7 +358,7 @@ def propose_(  # noqa: PLR0913 - one parameter per option
     file = Path(f"{name}.proposal") if out is None else out
     check_free(file, force=force)
     opened = _study(name, studies)
-    given = {**given, "agents": None, "rows_per_person": opened.invitation.rows_per_person}
+    given = _of_study(opened.invitation, given)
     members = [one.participant for one in _members(opened, only)]
     names = [member.name for member in members]
 
@@ -329,6 +399,16 @@ def propose_(  # noqa: PLR0913 - one parameter per option
     )
     if run:
         run_study(file, studies=studies)
+
+
+def _of_study(invitation: Invitation, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of a run, where none is given those of the study."""
+    values = {**given, "agents": None, "rows_per_person": invitation.rows_per_person}
+    if given["observer"] is None and invitation.observer == "sum":
+        colluders = given["colluders"]
+        values["observer"] = "sum"
+        values["colluders"] = invitation.colluders if colluders is None else colluders
+    return values
 
 
 def _members(opened: StudyFolder, only: list[str] | None) -> list[Admission]:
@@ -397,6 +477,10 @@ def study_status(name: StudyName, studies: Studies = None, json: Json = False) -
         emit({"study": name, "fingerprint": opened.invitation.fingerprint, "hub":
               opened.invitation.hub, "sites": sites, "runs": runs})  # fmt: skip
         return
+    waiting = [
+        f"{one.request.name} asks to join, fingerprint {one.request.fingerprint}"
+        for one in waiting_requests(opened)
+    ]
     rows = [["site", "records", ""]]
     for member in (admission.participant for admission in opened.admitted()):
         rows.append([member.name, f"{member.count}", "struck off" if member.key in struck else ""])
@@ -404,6 +488,7 @@ def study_status(name: StudyName, studies: Studies = None, json: Json = False) -
         f"Study {name}, hub {opened.invitation.hub}, invitation {opened.invitation.fingerprint}",
         "",
         table(rows),
+        *(["", *waiting] if waiting else []),
         *([""] if runs else []),
         *(f"Run {run['run']}: {run['stands']}" for run in runs),
     )
@@ -412,52 +497,14 @@ def study_status(name: StudyName, studies: Studies = None, json: Json = False) -
 # the owner's commands
 
 
-@site.command("join")
-def join(  # noqa: PLR0913, PLR0917 - one parameter per option
-    invitation: Annotated[Path, typer.Argument(parser=path, help="The coordinator's invitation.")],
-    name: Annotated[str, typer.Option(help="The name of the site in the study.")],
-    data: Annotated[Path, typer.Option(parser=path, help="The file of records, CSV or Parquet.")],
-    person_column: PersonColumn = None,
-    renew: Annotated[
-        bool,
-        typer.Option("--renew", help="Write a new request for an existing site, with a new count."),
-    ] = False,
-    out: Out = None,
-    force: Force = False,
-    sites: Sites = None,
-    json: Json = False,
-) -> None:
-    """Join a study: create keys, which stay on this machine, and a request to the coordinator."""
-    file = Path(f"{name}.request") if out is None else out
-    check_free(file, force=force)
-    invited = folders.read_invitation(invitation)
-    if renew:
-        found = folders.open_site(folders.find_site(invited.study, name, sites))
-        joined, request = interruptible(lambda: folders.renew_site(found, data))
-    else:
-        folder = folders.site_folder(invited.study, name, sites)
-        joined, request = interruptible(
-            lambda: folders.join(folder, invited, name, data, person_column)
-        )
-    write_text(request.to_json() + "\n", file)
-    if json:
-        emit({"study": invited.study, "site": name, "folder": str(joined.folder),
-              "request": str(file), "count": request.count, "fingerprint": request.fingerprint,
-              "invitation": invited.fingerprint})  # fmt: skip
-        return
-    unit = "records" if invited.rows_per_person is None else "places for rows of persons"
-    say(
-        f"Site {name} of study {invited.study} in {joined.folder}; its keys stay there",
-        f"Request: {file}, for the coordinator; of {data.name} it holds only the count, "
-        f"{request.count:,} {unit}",
-        "To be compared with the coordinator by telephone:",
-        f"  fingerprint of the invitation  {invited.fingerprint}",
-        f"  fingerprint of the request     {request.fingerprint}",
-    )
+_ACCOUNT = {
+    **ACCOUNT_OPTIONS,
+    "account": Option(str, "Account to charge. [default: that of the site]"),
+}
 
 
 @site.command("check")
-@takes(ACCOUNT_OPTIONS)
+@takes(_ACCOUNT)
 def check(
     *,
     proposal: ProposalFile,
@@ -471,7 +518,7 @@ def check(
     """Derive what a proposal costs this site and what would leave it; nothing is spent."""
     signed, opened = _site(proposal, name, sites)
     methods, source = methods_for(signed, algorithm), opened.source(data)
-    account = _account(given)
+    account = site_account(opened, given)
     found = interruptible(
         lambda: check_proposal(opened, signed, methods, source=source, account=account)
     )
@@ -482,7 +529,7 @@ def check(
 
 
 @site.command("run")
-@takes(ACCOUNT_OPTIONS)
+@takes(_ACCOUNT)
 def run_site(  # noqa: PLR0913 - one parameter per option
     *,
     proposal: ProposalFile,
@@ -497,6 +544,7 @@ def run_site(  # noqa: PLR0913 - one parameter per option
     agreed: Annotated[
         str | None, typer.Option(help="With the observer sum: the code that the owners compared.")
     ] = None,
+    no_account: NoAccount = False,
     name: SiteName = None,
     quiet: Quiet = False,
     log: Log = None,
@@ -507,7 +555,8 @@ def run_site(  # noqa: PLR0913 - one parameter per option
     """Accept a proposal and answer its rounds; the same command resumes the run."""
     signed, opened = _site(proposal, name, sites)
     output, methods = Output(out, force, quiet, log, json), methods_for(signed, algorithm)
-    account, default = _account(given), opened.report_folder(signed)
+    account = charged_account(opened, given, nowhere=no_account)
+    default = opened.report_folder(signed)
     output.check(default)
     agent, key, link = opened.take_part(signed), opened.signing_key(), _link(opened)
     coordinator = public_key(opened.invitation.key)
@@ -541,8 +590,12 @@ def run_site(  # noqa: PLR0913 - one parameter per option
 @site.command("serve")
 def serve(
     policy: Annotated[
-        Path, typer.Argument(parser=path, metavar="POLICY", help="The owner's policy, TOML.")
-    ],
+        Path | None,
+        typer.Argument(
+            parser=path, metavar="POLICY", help="The owner's policy, TOML. [default: as joined]"
+        ),
+    ] = None,
+    *,
     study: Annotated[str, typer.Option(help="The study.")],
     name: SiteName = None,
     log: Log = None,
@@ -550,16 +603,27 @@ def serve(
 ) -> None:
     """Stand by: receive proposals, and start those that the policy allows; Ctrl-C ends it."""
     opened = folders.open_site(folders.find_site(study, name, sites))
-    Policy.read(policy)  # an error is seen at once
-    with events_to(log, quiet=False) as events:
+    stand_by(opened, policy or opened.policy, sites, log)
+
+
+def stand_by(opened: SiteFolder, policy: Path, sites: Path | None, log: Path | None) -> None:
+    """Run a standing site until it is interrupted; without a policy every run waits."""
+    if policy != opened.policy or policy.exists():
+        Policy.read(policy)  # an error is seen at once
+    with ExitStack() as stack:
+        events = stack.enter_context(events_to(log, quiet=False))
+        try:
+            stack.enter_context(head_lock(opened.folder / "standing", 0.0))
+        except sqlite3.OperationalError:
+            raise InputError(f"site {opened.name} stands by already, in another process") from None
 
         def report(line: str) -> None:
             events.report(line)
             say(line)
 
         rules = partial(Policy.read, policy)
-        party = Standing(opened, rules, commands(opened, sites, rules), report)
-        say(f"Site {opened.name} of study {study} stands by; Ctrl-C ends it")
+        party = Standing(opened, rules, commands(opened, sites), report)
+        say(f"Site {opened.name} of study {opened.invitation.study} stands by; Ctrl-C ends it")
         run_party(party, _link(opened), Watch(event=events))
 
 
@@ -612,11 +676,6 @@ def _site(
 ) -> tuple[SignedProposal, SiteFolder]:
     signed = SignedProposal.from_json(read_text(proposal))
     return signed, folders.open_site(folders.find_site(signed.study, name, sites))
-
-
-def _account(given: dict[str, Any]) -> Account | None:
-    name, folder, *another = (given[option] for option in ACCOUNT_OPTIONS)
-    return None if name is None else Account(name, folder, None, None, *map(bool, another))
 
 
 # a party as a process
