@@ -21,14 +21,17 @@ from taciturn.algorithms import Method
 from taciturn.budget import Account, heads_folder, private_folder
 from taciturn.cli import (
     ACCOUNT_OPTIONS,
+    REGRESSION_OPTIONS,
     all_options,
     emit,
     error_line,
+    first_given,
     interruptible,
     methods_with,
     path,
     printable,
     read_text,
+    regression_given,
     run_options,
     table,
     takes,
@@ -40,12 +43,14 @@ from taciturn.counting import CountingRequest, counting_request
 from taciturn.engine import Charged
 from taciturn.errors import InputError, TaciturnError
 from taciturn.models import write_text
+from taciturn.regression import RegressionRequest, regression_request
 from taciturn.report import FIRST_CERTIFICATE, check_out
-from taciturn.tables import read_bounds
+from taciturn.tables import Bounds, read_bounds
 from taciturn.training import (
     DataFacts,
     PrivateScore,
     Proposal,
+    Request,
     TableFacts,
     centre_warning,
     known_forecast,
@@ -243,10 +248,15 @@ def hub(  # noqa: PLR0913, PLR0917 - one parameter per option
 
 
 _PROPOSED = {k: v for k, v in all_options().items() if k not in ("agents", "rows_per_person")}
+# what else may be said of tables: their method, model and features follow
+_OF_TABLES = (
+    "epsilon", "delta", "relation", "observer", "colluders", "rounds", "network", "evaluate",
+    "rows_per_person",
+)  # fmt: skip
 
 
 @study.command("propose")
-@takes(_PROPOSED)
+@takes(_PROPOSED | REGRESSION_OPTIONS)
 def propose_(  # noqa: PLR0913 - one parameter per option
     *,
     name: StudyName,
@@ -284,10 +294,14 @@ def propose_(  # noqa: PLR0913 - one parameter per option
     json: Json = False,
     **given: Any,
 ) -> None:
-    """Propose a run to the admitted sites: sign everything public about it. Nothing is spent."""
+    """Propose a run to the admitted sites: sign everything public about it. Nothing is spent.
+
+    It trains a model, counts tables (--count), or estimates a regression (--formula, --family).
+    """
     file = Path(f"{name}.proposal") if out is None else out
     check_free(file, force=force)
     opened = _study(name, studies)
+    regressed = regression_given(given)
     given = {**given, "agents": None, "rows_per_person": opened.invitation.rows_per_person}
     members = [one.participant for one in _members(opened, only)]
     names = [member.name for member in members]
@@ -295,9 +309,8 @@ def propose_(  # noqa: PLR0913 - one parameter per option
     def prepare() -> tuple[Proposal, Any, Any]:
         options = run_options(given)
         bounds = opened.invitation.table.bounds
-        request, facts = options.request, DataFacts.of(bounds)
-        if count:
-            request = counting_request(request, bounds, CountingRequest(tuple(count)))
+        facts = DataFacts.of(bounds)
+        request = _asked(options.request, bounds, given, count, regressed)
         structure = options.structure.of_columns(request.facts_with_features(facts).names)
         counts = [member.count for member in members]
         proposal = propose(facts, counts, request, structure)
@@ -329,6 +342,26 @@ def propose_(  # noqa: PLR0913 - one parameter per option
     )
     if run:
         run_study(file, studies=studies)
+
+
+def _asked(
+    request: Request,
+    bounds: Bounds,
+    given: dict[str, Any],
+    count: list[str] | None,
+    regressed: RegressionRequest | None,
+) -> Request:
+    """Return the request of a training, of counts, or of a regression."""
+    if not count and regressed is None:
+        return request
+    if count and regressed is not None:
+        raise InputError("a run counts or estimates a regression; leave one of the two out")
+    also = first_given(given, [name for name in given if name not in _OF_TABLES])
+    if also:
+        raise InputError(f"tables have no {also}: it follows from what is asked; leave it out")
+    if regressed is not None:
+        return regression_request(request, bounds, regressed)
+    return counting_request(request, bounds, CountingRequest(tuple(count or ())))
 
 
 def _members(opened: StudyFolder, only: list[str] | None) -> list[Admission]:
