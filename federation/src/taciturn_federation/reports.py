@@ -440,8 +440,8 @@ class RunReport:
         signed, proposal, certificate = self.signed, self.signed.proposal, self.certificate
         result = self.result
         story = (
-            f"{len(signed.participants)} sites, each with a separate signing key, jointly {result.done} "
-            f"{proposal.units_text}, in {self.plan.rounds} rounds of "
+            f"{len(signed.participants)} sites, each with a separate signing key, jointly "
+            f"{result.done} {proposal.units_text}, in {self.plan.rounds} rounds of "
             f"{proposal.method.name}. Each sent answers with noise that it drew itself, and no "
             "records. Their machines are not known here. "
             f"{_capital(self.outcome.line)}."

@@ -1,4 +1,4 @@
-"""What a run released, as parts of a report: a model, counted tables, or a table of coefficients."""
+"""What a run released, as parts of a report: a model, counted tables, or coefficients."""
 
 from __future__ import annotations
 
