@@ -5,17 +5,12 @@ import csv
 import dataclasses
 import io
 import json
-import os
-import sqlite3
-import time
 from functools import cache
 from unittest import mock
 
-import numpy as np
 import pytest
 from tests.federation.hubs import admitted_study, proposed
-from tests.federation.studies import PATH, make_study, write_records
-from tests.federation.test_processes import NAMES, called, found
+from tests.federation.studies import PATH, make_study
 from tests.federation.wire import check_ended, covers, dying_once, meet, open_accounts
 
 from taciturn.algorithms import NEWTON
@@ -24,13 +19,10 @@ from taciturn.errors import InputError
 from taciturn.kernel.privacy import Gaussian
 from taciturn.models import load_model
 from taciturn.problems import NONE
-from taciturn.regression import RegressionRequest, regression_request, regression_table
-from taciturn.tables import Source, load_table
-from taciturn.training import DataFacts, TableFacts, divide, train
-from taciturn_federation import SignedProposal, check_proposal, derive
-from taciturn_federation.commands.parties import Output, write_report
+from taciturn.regression import RegressionRequest, regression_table
+from taciturn.training import train
+from taciturn_federation import SignedProposal
 from taciturn_federation.envelope import Kind
-from taciturn_federation.keys import public_key
 from taciturn_federation.reports import RunReport
 from taciturn_verify import verify
 
@@ -85,10 +77,7 @@ def check_tables(hub, folder):
     assert hub.answered_once()
 
 
-@pytest.mark.parametrize(
-    "kind",
-    ["sum", *(pytest.param(one, marks=pytest.mark.slow) for one in ("messages", "tree", "robust"))],
-)
+@pytest.mark.parametrize("kind", KINDS)
 def test_sites_end_with_the_table_of_one_machine_to_the_bit(studies, kind, tmp_path):
     hub = meet(studies(kind), tmp_path).run()
     check_tables(hub, tmp_path)
@@ -252,59 +241,3 @@ def test_a_site_refuses_a_proposal_with_other_bounds_than_those_of_its_invitatio
     with pytest.raises(InputError, match="otherwise than the invitation"):
         mercy.take_part(other)
     assert not mercy.journal.exists()
-
-
-def answered(journal):
-    """How many rounds are in the journal of a site."""
-    try:
-        with contextlib.closing(sqlite3.connect(f"file:{journal}?mode=ro", uri=True)) as opened:
-            bodies = opened.execute("SELECT body FROM entries").fetchall()
-            return sum("message" in json.loads(body)["content"] for (body,) in bodies[1:])
-    except sqlite3.Error:  # there is none yet
-        return 0
-
-
-@pytest.mark.slow
-def test_processes_over_tls_estimate_a_table_and_a_killed_site_answers_once(tmp_path):
-    terms = ("--formula", TERMS, "--family", "logistic", "--epsilon", "30", "--delta", "1e-4")
-    rounds = 30  # so many that the kill comes before the last one
-    parties = found(tmp_path, (3000, 2500), proposal=(*terms, "--rounds", str(rounds)))
-    try:
-        parties.start("coordinator", "study", "run", "diabetes.proposal", "--out", "report")
-        for name in NAMES:
-            parties.start(name, "site", "run", "diabetes.proposal", "--name", name,
-                          "--reproduction", "11", "--out", f"report-{name}")  # fmt: skip
-        (journal,) = _until(lambda: list((tmp_path / "data").rglob("sites/*/mercy/journal")))
-        _until(lambda: answered(journal) > 1)
-        parties.kill("mercy")
-        assert 1 < answered(journal) < rounds
-        parties.start("mercy")
-        parties.wait("coordinator", *NAMES)
-    finally:
-        parties.stop()
-    place = tmp_path / "together"
-    place.mkdir()
-    for number, name in enumerate(NAMES):
-        os.link(tmp_path / f"{name}.csv", place / f"{number}.csv")
-    signed = SignedProposal.from_json((tmp_path / "diabetes.proposal").read_text())
-    proposal = signed.proposal
-    table = load_table(Source(path=place, target="ill", bounds=None), proposal.data.table.bounds)
-    data = divide(table, None, split_seed=proposal.split_seed, features=proposal.data.features)
-    training = train(data, proposal, seed=11, trace=False)
-    expected = regression_table(proposal, training.plan, training.asked)
-    assert expected.refused is None
-    for report in ("report", *(f"report-{name}" for name in NAMES)):
-        found_there = (tmp_path / report / "coefficients.json").read_text()
-        assert found_there == expected.to_json(), report
-    assert "std. error" in parties.output("mercy")
-    assert "Table: report-sinai/coefficients.csv" in parties.output("sinai")
-    checked = called(tmp_path, "verify", str(tmp_path / "report" / "certificate-1.json"))
-    assert "follows" in checked
-
-
-def _until(found, seconds=120):
-    end = time.monotonic() + seconds
-    while not (value := found()):
-        assert time.monotonic() < end
-        time.sleep(0.002)
-    return value

@@ -406,7 +406,7 @@ class SiteFolder(PartyFolder):
                 f"{self.invitation.study!r}; name the right file, or join that study"
             )
         proposal.check(public_key(self.invitation.key))
-        if proposal.proposal.data.table != self.invitation.table:
+        if proposal.proposal.data.table != TableFacts.of(self.invitation.table.bounds):
             raise InputError(
                 "the proposal describes the columns otherwise than the invitation that this site "
                 "joined with; ask the coordinator to propose with the bounds of the study"
