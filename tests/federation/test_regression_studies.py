@@ -175,6 +175,7 @@ def test_a_coordinator_proposes_a_regression_as_taciturn_regress_asks_for_it(tmp
     for more, words in (
         (("--quorum", "1"), "needs the answers of all sites"),
         (("--release-abandoned",), "no table to release"),
+        (("--epsilon", "inf"), "within a budget"),
         (("--evaluate", "0.2"), "all records count"),
         (("--regulariser", "l2:0.1"), "no --regulariser"),
         (("--features", "bins:4"), "no --features"),

@@ -7,6 +7,7 @@ hub's certificate and the coordinator's key, that of the request for the owner's
 from __future__ import annotations
 
 import contextlib
+import math
 import re
 from collections.abc import Sequence
 from typing import Annotated, ClassVar, TypeVar
@@ -193,6 +194,8 @@ class SignedProposal(Document):
                 "an abandoned run has no table to release; leave --release-abandoned out"
             )
         if tabled:
+            if math.isinf(self.proposal.budget.epsilon):
+                raise InputError("a study estimates a table within a budget; give an epsilon")
             parts_of(self.proposal)  # nothing may fail after the charge
 
     @property

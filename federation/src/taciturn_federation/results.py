@@ -69,12 +69,13 @@ def result_of(
         return replace(model, lines=(f"The table cannot be computed: {reason(error)}",))
     lines, sections = tuple(regression.lines_of(table)), regression_sections(table)
     texts |= {"coefficients.json": table.to_json()}
-    found = replace(model, done="estimated a regression from", lines=lines, sections=sections)
-    if table.refused is None:
-        texts |= {"coefficients.csv": table.to_frame().to_csv()}
-        texts |= {"coefficients.tex": regression.latex_of(table)}
-        found = replace(found, title="Table", file="coefficients.csv")
-    return replace(found, texts=texts)
+    if table.refused is not None:
+        did = "asked for a regression of"
+        return replace(model, done=did, texts=texts, lines=lines, sections=sections)
+    texts |= {"coefficients.csv": table.to_frame().to_csv()}
+    texts |= {"coefficients.tex": regression.latex_of(table)}
+    return Result(done="estimated a regression from", title="Table", file="coefficients.csv",
+                  texts=texts, lines=lines, sections=sections)  # fmt: skip
 
 
 def _model(signed: SignedProposal, outcome: Outcome, score: Mapping[str, Any] | None) -> Model:
