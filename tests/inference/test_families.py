@@ -470,7 +470,6 @@ def test_a_proposal_of_every_family_is_known_to_end_with_a_table(name):
         ("logistic", {"class_weight": {"0": 0.5, "1": 1.0}}),
         ("logistic", {"features": None}),
         ("logistic", {"features": "bins:4"}),
-        ("logistic", {"centre": True}),
         ("logistic", {"options": {"covariance": "dispersion"}}),
         ("logistic", {"evaluate": 0.2}),
         ("logistic", {"algorithm": "noisy-gradient", "options": {}}),

@@ -168,7 +168,7 @@ def is_regression(proposal: Proposal) -> bool:
         isinstance(data.feature_map, Formula)
         and proposal.method.options["covariance"] in errors
         and (proposal.regulariser, proposal.constraint, proposal.structure) == (NONE, NONE, None)
-        and (proposal.clip, proposal.centre, proposal.class_weights) == (whole, False, None)
+        and (proposal.clip, proposal.class_weights) == (whole, None)
         and (proposal.evaluation, proposal.budget.rows_per_person) == (None, None)
     )
 
