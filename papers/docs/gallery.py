@@ -258,7 +258,7 @@ def places(count: str, letters: dict[str, str]) -> str:
     """Return at how many places an ordering was seen, in short: (a) 14/16 (6 close)."""
     readings = [text.rpartition(": ") for text in count.split("; ")]
     return "; ".join(
-        f"({letters[name]}) {_places(text)}" if name else _places(text) for name, _, text in readings
+        (f"({letters[name]}) " if name else "") + _places(text) for name, _, text in readings
     )
 
 

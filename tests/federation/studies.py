@@ -8,6 +8,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from taciturn.kernel.records import Draw
+from taciturn.regression import regression_request
 from taciturn.tables import Source, load_table
 from taciturn.training import NetworkRequest, Request, StructureRequest, divide, proposal_for
 from taciturn_federation.agreement import Member, Participant, sign
@@ -106,8 +107,8 @@ def member(name, key, study="diabetes"):
 
 
 def make_study(folder, *, agents=3, rows=20, patience=30.0, start_patience=None, release=False,
-               quorum=None, **asked):  # fmt: skip
-    """A study: by default noisy-gradient in float64 on a star."""
+               quorum=None, regressed=None, **asked):  # fmt: skip
+    """A study: by default noisy-gradient in float64 on a star; or a regression."""
     persons = asked.get("rows_per_person")
     who = None if persons is None else "who"
     place = folder / "records"
@@ -124,6 +125,9 @@ def make_study(folder, *, agents=3, rows=20, patience=30.0, start_patience=None,
     if network is not None:
         settings["network"] = NetworkRequest(**network)
     request = Request(**settings)
+    if regressed is not None:
+        request = regression_request(request, table.bounds, regressed)
+        features = request.features
     data = divide(
         table,
         None,

@@ -159,6 +159,7 @@ def test_sites_that_were_named_different_members_open_nothing(summed, tmp_path):
         ({"quorum": 5}, "lower it"),
         ({"network": RING}, "only a coordinator"),
         ({"evaluate": 0.2}, "asked once"),
+        ({"algorithm": "counts", "rounds": 1, "features": "cells:town"}, "all sites"),
         ({"observer": Sum(1), "quorum": 2}, "--colluders 2"),
     ],
 )

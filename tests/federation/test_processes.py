@@ -5,6 +5,7 @@ import io
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -19,6 +20,7 @@ from tests.federation.studies import BOUNDS, write_records
 
 from taciturn.cli.main import main
 from taciturn.kernel.records import Draw
+from taciturn.regression import regression_table
 from taciturn.tables import Source, load_table
 from taciturn.training import divide, train
 from taciturn_federation import SignedProposal
@@ -362,6 +364,64 @@ def test_without_out_every_party_keeps_its_model_and_a_site_that_cannot_begin_st
     assert len({json.dumps(json.loads(one.read_text())["terms"]) for one in models}) == 1
     for name in ("coordinator", *NAMES):
         assert f"Model: {tmp_path / 'data'}" in parties.output(name)
+
+
+def answered(journal):
+    """The rounds in the journal of a site, in the order in which they were written."""
+    try:
+        with contextlib.closing(sqlite3.connect(f"file:{journal}?mode=ro", uri=True)) as opened:
+            entries = [json.loads(body) for (body,) in opened.execute("SELECT body FROM entries")]
+    except sqlite3.Error:  # there is none yet
+        return []
+    return [entry["round"] for entry in entries if entry.get("kind") == "round"]
+
+
+def until(found, seconds=120):
+    """What is found, once it is."""
+    end = time.monotonic() + seconds
+    while not (value := found()):
+        assert time.monotonic() < end
+        time.sleep(0.002)
+    return value
+
+
+def test_processes_over_tls_estimate_a_table_and_a_killed_site_answers_once(tmp_path):
+    terms = ("--formula", "ill ~ x0 + x1 + C(town)", "--epsilon", "30", "--delta", "1e-4",
+             "--family", "logistic")  # fmt: skip
+    rounds = 30  # so many that the kill comes before the last one
+    parties = found(tmp_path, (3000, 2500), proposal=(*terms, "--rounds", str(rounds)))
+    try:
+        parties.start("coordinator", "study", "run", "diabetes.proposal", "--out", "report")
+        for name in NAMES:
+            parties.start(name, "site", "run", "diabetes.proposal", "--name", name,
+                          "--reproduction", "11", "--out", f"report-{name}")  # fmt: skip
+        (journal,) = until(lambda: list((tmp_path / "data").rglob("sites/*/mercy/journal")))
+        until(lambda: len(answered(journal)) > 1)
+        parties.kill("mercy")
+        assert 1 < len(answered(journal)) < rounds
+        parties.start("mercy")
+        parties.wait("coordinator", *NAMES)
+    finally:
+        parties.stop()
+    assert answered(journal) == [*range(rounds + 1)]  # the last one is the end
+    place = tmp_path / "together"
+    place.mkdir()
+    for number, name in enumerate(NAMES):
+        os.link(tmp_path / f"{name}.csv", place / f"{number}.csv")
+    signed = SignedProposal.from_json((tmp_path / "diabetes.proposal").read_text())
+    proposal = signed.proposal
+    table = load_table(Source(path=place, target="ill", bounds=None), proposal.data.table.bounds)
+    data = divide(table, None, split_seed=proposal.split_seed, features=proposal.data.features)
+    training = train(data, proposal, seed=11, trace=False)
+    expected = regression_table(proposal, training.plan, training.asked)
+    assert expected.refused is None
+    for report in ("report", *(f"report-{name}" for name in NAMES)):
+        found_there = (tmp_path / report / "coefficients.json").read_text()
+        assert found_there == expected.to_json(), report
+    assert "std. error" in parties.output("mercy")
+    assert "Table: report-sinai/coefficients.csv" in parties.output("sinai")
+    checked = called(tmp_path, "verify", str(tmp_path / "report" / "certificate-1.json"))
+    assert "follows" in checked
 
 
 def test_five_sites_train_on_adult_and_one_of_them_is_killed(tmp_path):

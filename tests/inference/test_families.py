@@ -1,5 +1,6 @@
 """Families of responses without privacy beside statsmodels, on persons and periods split here."""
 
+import dataclasses
 import json
 import math
 
@@ -11,7 +12,17 @@ import statsmodels.formula.api as smf
 from statsmodels.miscmodels.ordinal_model import OrderedModel
 
 from taciturn.cli.main import main
-from taciturn.regression import PrivateGLM
+from taciturn.problems import Named
+from taciturn.regression import (
+    FAMILIES,
+    PrivateGLM,
+    RegressionRequest,
+    is_regression,
+    parts_of,
+    regression_request,
+)
+from taciturn.tables.bounds import bounds_from_dict
+from taciturn.training import DataFacts, Request, propose
 from taciturn_verify import verify
 
 
@@ -415,3 +426,58 @@ def test_rows_without_a_response_are_left_out_of_estimates_and_errors(family, tm
     with_gaps = frame.assign(**{target: frame[target].astype(object).where(kept, "")})
     found = table_of(tmp_path, with_gaps, bounds, f"{target} ~ age + arm", family, "--leave-out")
     agrees(found, ["(intercept)", "arm=b", "age"], other.params, other.bse)
+
+
+BINARY = {"values": ["0", "1"]}
+TARGETS = {  # and what is named with the family
+    "logistic": BINARY,
+    "multinomial": {"values": ["a", "b", "c"]},
+    "proportional-odds": {"values": ["a", "b", "c"]},
+}
+NUMBERS = {"negative-binomial": ":0.5", "huber": ":1", "quantile": ":0.5,1"}
+
+
+def proposed(name, *, leave_out=False, **changes):
+    """The proposal of a regression of the family, or one that differs from it."""
+    column = {"x": {"min": 0.0, "max": 1.0}, "event": {"values": ["0", "1"]}}
+    target = {"name": "y", **TARGETS.get(name, {"min": 1, "max": 9} if name == "gamma"
+                                         else {"min": 0, "max": 9})}  # fmt: skip
+    bounds = bounds_from_dict({"source": "public", "target": target, "columns": column})
+    bounds = dataclasses.replace(bounds, leave_out=leave_out)
+    family = FAMILIES[name]
+    wanted = RegressionRequest(
+        "Surv(y, event) ~ x" if family.survival else "y ~ x", name + NUMBERS.get(name, ""),
+        (3.0,) if family.survival else (),
+    )  # fmt: skip
+    request = Request(epsilon=1.0, delta=1e-5)
+    found = dataclasses.replace(regression_request(request, bounds, wanted), **changes)
+    return propose(DataFacts.of(bounds), (300, 400), found)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_proposal_of_every_family_is_known_to_end_with_a_table(name):
+    """And parties of a study that find none in it would publish none."""
+    assert is_regression(proposed(name))
+    parts_of(proposed(name))
+    assert is_regression(proposed(name, leave_out=name == "gaussian"))
+
+
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        ("logistic", {"regulariser": Named(name="l2", numbers=(0.1,))}),
+        ("logistic", {"clip": 0.5}),
+        ("logistic", {"class_weight": {"0": 0.5, "1": 1.0}}),
+        ("logistic", {"features": None}),
+        ("logistic", {"features": "bins:4"}),
+        ("logistic", {"options": {"covariance": "dispersion"}}),
+        ("logistic", {"evaluate": 0.2}),
+        ("logistic", {"algorithm": "noisy-gradient", "options": {}}),
+        ("gaussian", {"clip": 1.0}),
+        ("gaussian", {"options": {"covariance": "model"}}),
+        ("gaussian", {"options": {"covariance": "dispersion"}, "leave_out": True}),
+    ],
+)
+def test_a_training_that_differs_from_a_regression_is_none(name, changes):
+    """Its standard errors would be those of another likelihood, or of other records."""
+    assert not is_regression(proposed(name, **changes))

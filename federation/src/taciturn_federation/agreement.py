@@ -7,6 +7,7 @@ hub's certificate and the coordinator's key, that of the request for the owner's
 from __future__ import annotations
 
 import contextlib
+import math
 import re
 from collections.abc import Sequence
 from typing import Annotated, ClassVar, TypeVar
@@ -20,6 +21,7 @@ from taciturn.algorithms import COUNTS
 from taciturn.budget import AccountTerms
 from taciturn.documents import Document, Part
 from taciturn.errors import InputError, PrivacyError, install_command
+from taciturn.regression import is_regression, parts_of
 from taciturn.training import Proposal, TableFacts
 from taciturn_federation.envelope import (
     COORDINATOR,
@@ -138,6 +140,7 @@ class SignedProposal(Document):
         if network is not None and network.exchanges > 1:
             raise InputError("a study exchanges each message once; leave the exchanges out")
         self._check_quorum()
+        self._check_table()
         if self.release_abandoned and network is not None:
             raise InputError(
                 "without an aggregator no party has the model so far, and none can be released of "
@@ -167,9 +170,9 @@ class SignedProposal(Document):
             return
         if self.proposal.network is not None:
             raise InputError("only a coordinator can go on without a site; leave the quorum out")
-        if self.proposal.evaluation is not None or self.proposal.method.name == COUNTS:
+        if self.proposal.evaluation is not None:
             raise InputError(
-                "an evaluation or a count is asked once, of all sites; leave it or the quorum out"
+                "an evaluation is asked once, of all sites; leave it or the quorum out"
             )
         if budget.observer == "sum" and budget.colluders < self.may_lose:
             raise InputError(
@@ -177,6 +180,25 @@ class SignedProposal(Document):
                 f"on: with a quorum of {self.quorum} of {agents}, give --colluders {self.may_lose} "
                 "or more"
             )
+
+    def _check_table(self) -> None:
+        """Raise `InputError` unless the whole run yields the table that it is proposed for.
+
+        The noise and the number of records in a table are those of all sites in the last round.
+        """
+        tabled = is_regression(self.proposal)
+        if not tabled and self.proposal.method.name != COUNTS:
+            return
+        if self.may_lose:
+            raise InputError("a table needs the answers of all sites; leave the quorum out")
+        if self.release_abandoned:
+            raise InputError(
+                "an abandoned run has no table to release; leave --release-abandoned out"
+            )
+        if tabled:
+            if math.isinf(self.proposal.budget.epsilon):
+                raise InputError("a study estimates a table within a budget; give an epsilon")
+            parts_of(self.proposal)  # nothing may fail after the charge
 
     @property
     def run(self) -> bytes:

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from typing_extensions import override
 
-from taciturn.algorithms import Centred
+from taciturn.algorithms import Centred, Newton
 from taciturn.engine import Plan
 from taciturn.engine.network import Gossip, OnTree, Relay, Star
 from taciturn.engine.program import server_turns
@@ -81,8 +81,11 @@ class Exchange:
         (leaf,) = self.layouts.model.leaves
         centred = isinstance(plan.program.algorithm, Centred)
         centre = np.zeros(leaf.shape[0] - 1) if centred else None
+        inbox, asked = self.layouts.inbox, None
+        if isinstance(plan.program.algorithm, Newton):
+            asked = jax.tree.unflatten(inbox.structure, inbox.leaves)
         totals = None if evaluation is None else np.zeros(evaluation.layout.leaves[0].shape)
-        zeros = Released(np.zeros(leaf.shape, leaf.dtype), centre, totals)
+        zeros = Released(np.zeros(leaf.shape, leaf.dtype), centre, asked, totals)
         self.trained, self.released = Layout.of(zeros._replace(totals=None)), Layout.of(zeros)
 
     def layout_of(self, ending: str) -> Layout:
@@ -169,6 +172,8 @@ class Exchange:
         """Return the model that follows from the bodies of `finals`, with its centre."""
         last = jax.tree.map(jnp.asarray, finals[0])
         weights, algorithm = np.asarray(self.algorithm.model(last)), self.plan.program.algorithm
+        if isinstance(algorithm, Newton):
+            return Released(weights, asked=jax.tree.map(np.asarray, finals[0]))
         if not isinstance(algorithm, Centred):
             return Released(weights)
         # without the place of the constant

@@ -421,7 +421,7 @@ class SiteFolder(PartyFolder):
         """Return the number of the agent that the site is.
 
         Raises `PrivacyError` if the coordinator did not sign the proposal, and `InputError` if it
-        is of another study, or the site has no part in it with its keys.
+        is of another study or with other bounds, or the site has no part in it with its keys.
         """
         if proposal.study != self.invitation.study:
             raise InputError(
@@ -429,6 +429,11 @@ class SiteFolder(PartyFolder):
                 f"{self.invitation.study!r}; name the right file, or join that study"
             )
         proposal.check(public_key(self.invitation.key))
+        if proposal.proposal.data.table != TableFacts.of(self.invitation.table.bounds):
+            raise InputError(
+                "the proposal describes the columns otherwise than the invitation that this site "
+                "joined with; ask the coordinator to propose with the bounds of the study"
+            )
         agent = proposal.agent_of(self.signing_key().public_key())
         if proposal.participants[agent].nkey != self.nkey().public:
             raise InputError(

@@ -47,7 +47,8 @@ class Outcome(NamedTuple):
     # `(*shape)`; of an abandoned run the latest, if the proposal releases it; else None
     model: Any = None
     certificate: Any = None  # `taciturn.kernel.privacy.Certificate`; None without a model
-    centre: Any = None  # as of `Released`, and so are the totals
+    centre: Any = None  # as of `Released`, and so are the others
+    asked: Any = None
     totals: Any = None
 
     @classmethod
@@ -57,8 +58,8 @@ class Outcome(NamedTuple):
         """Return how a run ended; without a model there is no certificate."""
         if released is None:
             return cls(ending, line)
-        weights, centre, totals = released
-        return cls(ending, line, weights, certificate, centre, totals)
+        weights, *others = released
+        return cls(ending, line, weights, certificate, *others)
 
 
 NOT_STARTED = (

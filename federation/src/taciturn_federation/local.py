@@ -21,7 +21,7 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from jaxtyping import Float
 
-from taciturn.algorithms import COUNTS, METHODS, Method, StarAlgorithm
+from taciturn.algorithms import COUNTS, METHODS, Asked, Method, StarAlgorithm
 from taciturn.budget import Account, Charge
 from taciturn.engine import Plan, charge_of, charge_of_legs, records_for_door, shapes_of
 from taciturn.engine.program import Program
@@ -69,6 +69,8 @@ class Released(NamedTuple):
     weights: HostArray  # `(*shape)`
     # the centre of the rows that the weights are about, `(D,)`; None without one
     centre: HostArray | None = None
+    # of Newton's method, the last question and its answer, for standard errors; else None
+    asked: Asked | None = None
     # the sum of the agents' noised answers in the evaluation, `(S,)`; None without one
     totals: HostArray | None = None
 

@@ -12,14 +12,14 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import typer
 
 import taciturn
-from taciturn.algorithms import COUNTS, Method
+from taciturn.algorithms import Method
 from taciturn.budget import (
     Account,
     check_fits,
@@ -30,14 +30,12 @@ from taciturn.budget import (
 )
 from taciturn.certificates import stated
 from taciturn.cli import error_line, printable
-from taciturn.counting import CountedTables, counted_tables, lines_of
 from taciturn.engine import Charged, Plan
 from taciturn.engine.charging import purpose_of
 from taciturn.errors import InputError
-from taciturn.features import CentredRows
 from taciturn.kernel.privacy import Certificate
 from taciturn.kernel.records import Draw
-from taciturn.models import Model, model_text, write_text
+from taciturn.models import write_text
 from taciturn.report import (
     CERTIFIED,
     NOT_PROTECTED,
@@ -52,7 +50,6 @@ from taciturn.report import (
     charged_line,
     charged_values,
     counted,
-    counting_sections,
     json_text,
     plan_values,
     promise,
@@ -63,13 +60,14 @@ from taciturn.report import (
     write_folder,
 )
 from taciturn.tables import Source
-from taciturn.training import PrivateScore, model_of, table_model_terms, warnings_of
+from taciturn.training import PrivateScore, warnings_of
 from taciturn_federation.accounts import NOWHERE
 from taciturn_federation.agreement import SignedProposal
 from taciturn_federation.folders import SiteFolder
 from taciturn_federation.inbox import Outcome, Progress
 from taciturn_federation.keys import public_key
 from taciturn_federation.local import Local, certificate_for, derive, evaluation_leg, layouts_of
+from taciturn_federation.results import RESULT_FILES, Result, result_of
 from taciturn_federation.site import AgentRounds
 
 _MASKED = ", and so are the masks, which cancel only in the sum over all sites"
@@ -353,9 +351,6 @@ def _is_at_work(file: Path) -> bool:
 
 # after a run
 
-_RELEASED = ("model.json", "counts.json", "counts.csv")
-_MODEL, _TABLES = ("Model", "model.json"), ("Tables", "counts.csv")
-
 
 @dataclass(frozen=True, kw_only=True)
 class RunReport:
@@ -387,28 +382,11 @@ class RunReport:
             return "the coordinator"
         return self.signed.participants[self.agent].name
 
-    @property
-    def tables(self) -> CountedTables | None:
-        """The tables of a run that counts; None for a training, or without a release."""
-        proposal, mean = self.signed.proposal, self.outcome.model
-        if mean is None or proposal.method.name != COUNTS:
-            return None
-        return counted_tables(proposal, self.plan, np.asarray(mean))
-
-    @property
-    def model(self) -> Model | None:
-        """The released model in the units of the columns; None without one."""
-        weights = self.outcome.model
-        if weights is None or self.tables is not None:
-            return None
-        proposal, features = self.signed.proposal, self.signed.proposal.data.feature_map
-        if self.outcome.centre is not None:
-            inputs = proposal.data.inputs
-            features = CentredRows(inputs, features, np.asarray(self.outcome.centre))
-        terms = table_model_terms(proposal, features, weights)
+    @cached_property
+    def result(self) -> Result:
+        """What the run released."""
         score = None if self.score is None else self.score.to_dict()
-        return model_of(proposal, terms, self.certificate, features=features,
-                        data=self.signed.study, private_score=score)  # fmt: skip
+        return result_of(self.signed, self.plan, self.outcome, score)
 
     def values(self, out: Path | None) -> dict[str, Any]:
         """Return the results as strictly valid JSON values.
@@ -443,34 +421,29 @@ class RunReport:
 
         Returns the file of the certificate; None without a model. Raises as `write_folder`.
         """
-        signed, model, tables = self.signed, self.model, self.tables
+        signed = self.signed
         texts = {
             "results.json": json_text(self.values(out)),
             "proposal.json": signed.to_json() + "\n",
             "plan.json": json_text(plan_values(self.plan)),
             "report.html": self.page().html(),
+            **self.result.texts,
         }
         certificate = None
-        if model is not None:
-            texts["model.json"] = model_text(model)
-        if tables is not None:
-            texts["counts.json"] = tables.to_json()
-            texts["counts.csv"] = tables.to_frame().to_csv(index=False)
         if self.outcome.model is not None:
             certificate = certificate_file(
                 self.plan, self.certificate, data=signed.study, proposal=signed.digest,
                 algorithm=signed.proposal.method.name,
             )  # fmt: skip
-        return write_folder(texts, out, force=force, obsolete=_RELEASED, certificate=certificate)
+        return write_folder(texts, out, force=force, obsolete=RESULT_FILES, certificate=certificate)
 
     def page(self) -> Page:
         """Return the report as a page."""
         signed, proposal, certificate = self.signed, self.signed.proposal, self.certificate
-        tables = self.tables
-        did = "trained one model on" if tables is None else "counted"
+        result = self.result
         story = (
-            f"{len(signed.participants)} sites, each with a separate signing key, jointly {did} "
-            f"{proposal.units_text}, in {self.plan.rounds} rounds of "
+            f"{len(signed.participants)} sites, each with a separate signing key, jointly "
+            f"{result.done} {proposal.units_text}, in {self.plan.rounds} rounds of "
             f"{proposal.method.name}. Each sent answers with noise that it drew itself, and no "
             "records. Their machines are not known here. "
             f"{_capital(self.outcome.line)}."
@@ -495,7 +468,7 @@ class RunReport:
             sections=(
                 *([] if self.outcome.model is None else [certificate_section(certificate)]),
                 *local,
-                *(() if tables is None else counting_sections(tables)),
+                *result.sections,
                 *score_sections(self.score),
                 Section("Sites", (Table(sites),)),
                 settings_section(proposal, self.plan, certificate),
@@ -506,8 +479,8 @@ class RunReport:
 
     def lines(self, certificate: Path | None) -> list[str]:
         """Return the report for the terminal."""
-        lines, tables = [_capital(self.outcome.line)], self.tables
-        lines += [] if tables is None else ["", *lines_of(tables)]
+        lines, result = [_capital(self.outcome.line)], self.result
+        lines += ["", *result.lines] if result.lines else []
         if self.outcome.model is not None:
             lines += ["", "Certificate", *(f"  {line}" for line in self.certificate.lines()), ""]
         if self.agent is not None:
@@ -516,8 +489,8 @@ class RunReport:
         lines.append(f"Took {self.seconds:.1f} s")
         if certificate is not None:
             out = certificate.parent
-            what, name = _MODEL if tables is None else _TABLES
-            lines += [f"Report: {out / 'report.html'}", f"{what}: {out / name}"]
+            file = f"{result.title}: {out / result.file}"
+            lines += [f"Report: {out / 'report.html'}", file]
             lines.append(f"Certificate: {certificate}")
         return lines
 

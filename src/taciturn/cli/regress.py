@@ -34,13 +34,24 @@ _FAMILIES = ", ".join(
     f"{name}:{','.join(one.numbers)}" if one.numbers else name
     for name, one in regression.FAMILIES.items()
 )
+REGRESSION_OPTIONS: dict[str, Option] = {
+    "formula": Option(str, 'Such as "ill ~ age + C(sex) + age:sex". [default: every column]'),
+    "family": Option(str, f"{_FAMILIES}. [default: {RegressionRequest().family}]"),
+    "cuts": Option(str, "Of a survival time: the inner ends of its intervals, as 1,2,5."),
+    "largest_hazard": Option(
+        float,
+        "Of a survival time: a record counts until its expected events add up to this. "
+        f"[default: {RegressionRequest().most:g}]",
+    ),
+    "robust": Option(bool, "Standard errors that hold if the family is wrong."),
+}
 _ALONE = (
     "NOT PRIVATE: this table is a function of the records alone. It may be seen where the records "
     "may be seen, and nothing of it may leave."
 )
 
 
-@console.takes(_OPTIONS)
+@console.takes({**REGRESSION_OPTIONS, **_OPTIONS})
 def regress(  # noqa: PLR0913 - one parameter per option
     *,
     data: Annotated[
@@ -49,24 +60,6 @@ def regress(  # noqa: PLR0913 - one parameter per option
             parser=console.path, help="A CSV or Parquet file, or a folder with a file per agent."
         ),
     ],
-    formula: Annotated[
-        str | None,
-        typer.Option(help='Such as "ill ~ age + C(sex) + age:sex". [default: every column]'),
-    ] = None,
-    family: Annotated[str, typer.Option(help=f"{_FAMILIES}.")] = "gaussian",
-    cuts: Annotated[
-        str | None,
-        typer.Option(help="Of a survival time: the inner ends of its intervals, as 1,2,5."),
-    ] = None,
-    largest_hazard: Annotated[
-        float,
-        typer.Option(
-            help="Of a survival time: a record counts until its expected events add up to this."
-        ),
-    ] = 2.0,
-    robust: Annotated[
-        bool, typer.Option("--robust", help="Standard errors that hold if the family is wrong.")
-    ] = False,
     without_privacy: Annotated[
         bool,
         typer.Option(
@@ -90,7 +83,7 @@ def regress(  # noqa: PLR0913 - one parameter per option
     **given: Any,
 ) -> None:
     """Estimate a regression, with standard errors, within a total privacy budget."""
-    wanted = RegressionRequest(formula, family, numbers("cuts", cuts), largest_hazard, robust)
+    wanted = regression_given(given) or RegressionRequest()
     if expect is not None:
         _expect(data, wanted, given, numbers("expect", expect), mean, json=json)
         return
@@ -102,7 +95,9 @@ def regress(  # noqa: PLR0913 - one parameter per option
         check_out(out, force=force)
     counted, proposal = _prepared(data, wanted, given)
     trained = released(counted, proposal, account, keeper, shown=not (quiet or json))
-    table = computed(trained, keeper, lambda: regression_table(trained))
+    table = computed(
+        trained, keeper, lambda: regression_table(proposal, trained.plan, trained.asked)
+    )
     written = _write(table, trained, keeper)
     if json:
         console.emit({**table.to_dict(), "certificate": list(trained.certificate.lines())})
@@ -113,6 +108,15 @@ def regress(  # noqa: PLR0913 - one parameter per option
     lost = out is not None and (written is None or keeper.elsewhere is not None)
     if lost or table.refused is not None:
         raise typer.Exit(2)
+
+
+def regression_given(given: dict[str, Any]) -> RegressionRequest | None:
+    """Take `REGRESSION_OPTIONS` out of the options and return what they ask for; None for none."""
+    options = {name: given.pop(name, None) for name in REGRESSION_OPTIONS}
+    if console.first_given(options) is None:
+        return None
+    options |= {"cuts": numbers("cuts", options["cuts"]), "most": options.pop("largest_hazard")}
+    return RegressionRequest(**{name: one for name, one in options.items() if one is not None})
 
 
 def _prepared(

@@ -11,6 +11,7 @@ from taciturn.regression.table import (
     Coefficient,
     RegressionTable,
     in_units,
+    is_regression,
     parts_of,
     references,
     regression_table,
@@ -19,6 +20,6 @@ from taciturn.regression.table import (
 __all__ = [
     "FAMILIES", "LEVEL", "Coefficient", "Expected", "Family", "Fit", "PrivateGLM",
     "RegressionRequest", "RegressionTable", "expect", "expected_lines", "family_named", "fit",
-    "in_units", "latex_of", "lines_of", "noise_of_mean", "parts_of", "references",
+    "in_units", "is_regression", "latex_of", "lines_of", "noise_of_mean", "parts_of", "references",
     "regression_request", "regression_table", "response_name", "sides",
 ]  # fmt: skip

@@ -141,7 +141,8 @@ class PrivateGLM:
         parts_of(proposal)  # nothing may fail after the charge
         account = Account(self.account) if isinstance(self.account, str) else self.account
         training = train(counted, proposal, seed=self.random_state, account=account, trace=False)
-        self.table_, self.certificate_ = regression_table(training), training.certificate
+        self.table_ = regression_table(proposal, training.plan, training.asked)
+        self.certificate_ = training.certificate
         return self
 
     def summary(self) -> str:

@@ -29,8 +29,8 @@ class RegressionRequest(NamedTuple):
     - `robust`: Whether standard errors hold if the family is wrong, at the cost of more noise.
     """
 
-    formula: str | None
-    family: str
+    formula: str | None = None
+    family: str = "gaussian"
     cuts: tuple[float, ...] = ()
     most: float = 2.0
     robust: bool = False
@@ -40,8 +40,15 @@ def regression_request(request: Request, bounds: Bounds, asked: RegressionReques
     """Return the request of a regression: Newton's method, the likelihood's loss, no regulariser.
 
     Coefficients are per unit of the user's columns, so there is no centre, and the features are the
-    terms of the formula.
+    terms of the formula. Raises `InputError` for persons and for records that are held out.
     """
+    if request.rows_per_person is not None:
+        raise InputError(
+            "standard errors are of independent rows; estimate a table with one row for each "
+            "person, without rows_per_person"
+        )
+    if request.evaluate is not None:
+        raise InputError("all records count for standard errors; leave evaluate out")
     named = Named.parse("the family", asked.family)
     family = family_named(named.name)
     text = ALL if asked.formula is None else asked.formula

@@ -14,16 +14,17 @@ import pandas as pd
 from jaxtyping import Float
 from scipy.stats import norm
 
-from taciturn.algorithms import NEWTON, Newton
+from taciturn.algorithms import NEWTON, Asked, Newton
+from taciturn.engine import Plan
 from taciturn.errors import InputError
 from taciturn.features import Formula
 from taciturn.kernel.questions import Layout, Loss
-from taciturn.problems import CumulativeLogistic, PiecewiseExponential, Survival
+from taciturn.problems import NONE, CumulativeLogistic, PiecewiseExponential, Survival
 from taciturn.regression.families import FAMILIES, Family
 from taciturn.regression.inference import Fit, fit
 from taciturn.tables import INTERCEPT, MISSING, Bounds, Numeric
 from taciturn.tables.form import day_text
-from taciturn.training import Proposal, Training
+from taciturn.training import Proposal
 from taciturn.typing import HostArray
 
 LEVEL = 0.95
@@ -98,17 +99,18 @@ class RegressionTable:
         return json.dumps(self.to_dict(), indent=1, allow_nan=False) + "\n"
 
 
-def regression_table(training: Training) -> RegressionTable:
-    """Return the table of a finished training by Newton's method on a table of records.
+def regression_table(proposal: Proposal, plan: Plan, asked: Asked | None) -> RegressionTable:
+    """Return the table of a finished run of Newton's method on a table of records.
+
+    `asked`: the last public value, with the last question and its answer.
 
     **Guarantee.** Post-processing of noised answers by public facts: the plan, the proposal and the
     last public value.
     """
-    proposal, asked = training.proposal, training.asked
     family, method, formula, bounds = parts_of(proposal)
     if asked is None:
         raise InputError(f"only a training by {NEWTON} has standard errors; use --algorithm newton")
-    found = fit(training.plan, method, asked)
+    found = fit(plan, method, asked)
     refused = found.refused
     if refused is not None and found.hidden is not None:
         to_units, _ = of_coefficients(method, *in_units(formula, bounds, linear=family.linear))
@@ -124,7 +126,7 @@ def regression_table(training: Training) -> RegressionTable:
         if refused is not None
         else tuple(_rows(found, method, formula, bounds, family)),
         refused=refused,
-        private=math.isfinite(training.certificate.epsilon),
+        private=math.isfinite(plan.certificate.epsilon),
         notes=notes_of(formula, method, bounds),
     )
 
@@ -147,6 +149,28 @@ def parts_of(proposal: Proposal) -> tuple[Family, Newton, Formula, Bounds]:
             f"{sum(proposal.counts)} records are too few for {size} coefficients; leave terms out"
         )
     return family, method, features, table.bounds
+
+
+def is_regression(proposal: Proposal) -> bool:
+    """Whether a run ends with a table of coefficients: it is one of `regression_request`.
+
+    Standard errors are those of the unpenalised likelihood of independent rows, all of which count
+    alike. Any other training by Newton's method ends with a model alone.
+    """
+    loss, data = proposal.loss, proposal.data
+    family = next((one for one in FAMILIES.values() if one.loss == loss.name), None)
+    if family is None or proposal.method.name != NEWTON or data.table is None:
+        return False
+    whole = family.clip_for(loss, proposal.budget.epsilon, data.classes)
+    by_model = family.covariance != "dispersion" or not data.table.leave_out
+    errors = ("robust", family.covariance) if by_model else ("robust",)
+    return (
+        isinstance(data.feature_map, Formula)
+        and proposal.method.options["covariance"] in errors
+        and (proposal.regulariser, proposal.constraint, proposal.structure) == (NONE, NONE, None)
+        and (proposal.clip, proposal.class_weights) == (whole, None)
+        and (proposal.evaluation, proposal.budget.rows_per_person) == (None, None)
+    )
 
 
 def notes_of(formula: Formula, method: Newton, bounds: Bounds) -> tuple[str, ...]:

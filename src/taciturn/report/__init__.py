@@ -20,7 +20,7 @@ from taciturn.report.page import (
     label_axes,
     spread,
 )
-from taciturn.report.regression import forest, regression_page
+from taciturn.report.regression import forest, regression_page, regression_sections
 from taciturn.report.results import (
     CERTIFIED,
     agent_values,
@@ -59,7 +59,7 @@ __all__ = [
     "account_section", "agent_values", "certificate_file", "certificate_section",
     "certificate_text", "charged_line", "charged_values", "check_out", "counted", "counting_page",
     "counting_sections", "drawing", "error_name", "forest", "inline_svg", "json_text", "label_axes",
-    "numbered", "plan_values", "promise", "regression_page", "results", "run_page", "save",
-    "save_noised", "save_released", "score_sections", "settings_section", "spread", "stamps",
-    "strict", "survival_figure", "write_folder",
+    "numbered", "plan_values", "promise", "regression_page", "regression_sections", "results",
+    "run_page", "save", "save_noised", "save_released", "score_sections", "settings_section",
+    "spread", "stamps", "strict", "survival_figure", "write_folder",
 ]  # fmt: skip

@@ -39,7 +39,7 @@ def regression_page(table: RegressionTable, training: Training) -> Page:
         story=about,
         warnings=(*training.all_warnings, *training.failures),
         sections=(
-            *_sections(table),
+            *regression_sections(table),
             settings_section(training.proposal, training.plan, training.certificate),
         ),
         unprotected=(*UNPROTECTED, "In full: docs/explanation/threat-model.md."),
@@ -47,7 +47,8 @@ def regression_page(table: RegressionTable, training: Training) -> Page:
     )
 
 
-def _sections(table: RegressionTable) -> tuple[Section, ...]:
+def regression_sections(table: RegressionTable) -> tuple[Section, ...]:
+    """Return the section with the coefficients, or with the reason why there are none."""
     if table.refused is not None:
         return (Section("No table", (table.refused,)),)
     compared = ", ".join(f"{name} with {one}" for name, one in table.references.items())

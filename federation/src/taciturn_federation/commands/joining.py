@@ -21,7 +21,7 @@ from taciturn_federation.commands.parties import (
     EVERYWHERE,
     HUB,
     INTERRUPTED,
-    Bounds,
+    BoundsFile,
     Colluders,
     Force,
     Host,
@@ -73,7 +73,7 @@ class Choice:
 @study.command("start")
 def start(  # noqa: PLR0913, PLR0917 - one parameter per option
     name: StudyName,
-    bounds: Bounds,
+    bounds: BoundsFile,
     hub: HubAddress = HUB,
     host: Host = EVERYWHERE,
     rows_per_person: RowsPerPerson = None,

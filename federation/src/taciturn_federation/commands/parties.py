@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 import signal
 import sqlite3
 import sys
@@ -23,7 +22,6 @@ from taciturn.budget import head_lock, heads_folder, private_folder
 from taciturn.cli import (
     ACCOUNT_OPTIONS,
     Option,
-    all_options,
     emit,
     error_line,
     interruptible,
@@ -31,47 +29,36 @@ from taciturn.cli import (
     path,
     printable,
     read_text,
-    run_options,
     table,
     takes,
 )
 from taciturn.cli import (
     say as print_text,
 )
-from taciturn.counting import CountingRequest, counting_request
 from taciturn.engine import Charged
 from taciturn.errors import InputError, TaciturnError
 from taciturn.models import write_text
 from taciturn.report import FIRST_CERTIFICATE, check_out
 from taciturn.tables import read_bounds
 from taciturn.training import (
-    DataFacts,
     PrivateScore,
-    Proposal,
     TableFacts,
-    centre_warning,
-    known_forecast,
-    propose,
-    risk_warning,
-    warnings_of,
 )
 from taciturn_federation import folders
 from taciturn_federation.accounts import charged_account, site_account
 from taciturn_federation.agreement import (
-    Invitation,
     JoinRequest,
     SignedProposal,
     check_address,
-    sign,
 )
 from taciturn_federation.coordinator import Coordinator
-from taciturn_federation.folders import Admission, SiteFolder, StudyFolder
+from taciturn_federation.folders import SiteFolder, StudyFolder
 from taciturn_federation.hub import after_strike, hub_configuration, run_hub, server_program
 from taciturn_federation.inbox import Outcome, Party
 from taciturn_federation.joining import Waiting, receiving, waiting_requests
 from taciturn_federation.journal import Journal
 from taciturn_federation.keys import public_key, read_alike
-from taciturn_federation.local import EvaluationLeg, certificate_for, derive, evaluation_leg
+from taciturn_federation.local import EvaluationLeg, derive
 from taciturn_federation.masks import remove_stale_keys
 from taciturn_federation.reports import (
     Events,
@@ -114,7 +101,7 @@ RowsPerPerson = Annotated[int | None, typer.Option(help="Protect persons of at m
 NoAccount = Annotated[
     bool, typer.Option("--no-account", help="Charge no account: nothing limits all runs together.")
 ]
-Bounds = Annotated[
+BoundsFile = Annotated[
     Path, typer.Option(parser=path, help="The public bounds file of all owners' tables.")
 ]
 HubAddress = Annotated[str, typer.Option(help="Where sites reach the hub: host:port.")]
@@ -142,14 +129,15 @@ def check_free(file: Path, *, force: bool) -> None:
 # the coordinator's commands
 
 
-def _study(name: str, studies: Path | None) -> StudyFolder:
+def opened_study(name: str, studies: Path | None) -> StudyFolder:
+    """Return the study of a name, in a folder of studies or that of the user."""
     return folders.open_study(folders.study_folder(name, studies))
 
 
 @study.command("new")
 def new(  # noqa: PLR0913, PLR0917 - one parameter per option
     name: StudyName,
-    bounds: Bounds,
+    bounds: BoundsFile,
     hub: HubAddress = HUB,
     rows_per_person: RowsPerPerson = None,
     observer: ObserverName = "messages",
@@ -194,7 +182,7 @@ def admit(
     json: Json = False,
 ) -> None:
     """Admit sites, once their owners have confirmed the fingerprints of their requests."""
-    opened = _study(name, studies)
+    opened = opened_study(name, studies)
     found = [_requests(opened, one) for one in requests]  # before any is admitted
     for waiting in found:
         join = next((one.request for one in waiting if _confirmed(opened, one, agreed)), None)
@@ -247,7 +235,7 @@ def _confirmed(opened: StudyFolder, waiting: Waiting, agreed: list[str] | None) 
 def strike(name: StudyName, site: Annotated[str, typer.Argument(metavar="SITE", help="Its name.")],
            studies: Studies = None) -> None:  # fmt: skip
     """Strike a site off: a running hub disconnects it at once, and later proposals omit it."""
-    opened = _study(name, studies)
+    opened = opened_study(name, studies)
     folders.strike(opened, site)
     hub = after_strike(opened)
     if hub.runs and not hub.done:
@@ -286,7 +274,7 @@ def hub(  # noqa: PLR0913, PLR0917 - one parameter per option
     studies: Studies = None,
 ) -> None:
     """Run the hub, which forwards messages and stores none; Ctrl-C ends it."""
-    opened = _study(name, studies)
+    opened = opened_study(name, studies)
     if show:
         typer.echo(hub_configuration(opened, host=host, port=port, closed=closed), nl=False)
         return
@@ -312,122 +300,6 @@ def hub(  # noqa: PLR0913, PLR0917 - one parameter per option
                     closed=closed)  # fmt: skip
 
 
-_PROPOSED = {k: v for k, v in all_options().items() if k not in ("agents", "rows_per_person")}
-
-
-@study.command("propose")
-@takes(_PROPOSED)
-def propose_(  # noqa: PLR0913 - one parameter per option
-    *,
-    name: StudyName,
-    only: Annotated[
-        list[str] | None, typer.Option(help="A site to include; may be repeated. [default: all]")
-    ] = None,
-    patience: Annotated[
-        float, typer.Option(help="Seconds without a message before the run is abandoned.")
-    ] = PATIENCE,
-    start_patience: Annotated[
-        float | None,
-        typer.Option(help="The same before the start. [default: the patience, at most 900]"),
-    ] = None,
-    release_abandoned: Annotated[
-        bool,
-        typer.Option(
-            "--release-abandoned",
-            help="Release the latest model of an abandoned run; only with an aggregator.",
-        ),
-    ] = False,
-    quorum: Annotated[
-        int | None,
-        typer.Option(help="The least number of sites of a round. [default: all]", min=1),
-    ] = None,
-    count: Annotated[
-        list[str] | None,
-        typer.Option(help="Tables to count instead, as of taciturn count; may be repeated."),
-    ] = None,
-    run: Annotated[
-        bool, typer.Option("--run", help="Run it at once, with sites that stand by.")
-    ] = False,
-    out: Out = None,
-    force: Force = False,
-    studies: Studies = None,
-    json: Json = False,
-    **given: Any,
-) -> None:
-    """Propose a run to the admitted sites: sign everything public about it. Nothing is spent."""
-    file = Path(f"{name}.proposal") if out is None else out
-    check_free(file, force=force)
-    opened = _study(name, studies)
-    given = _of_study(opened.invitation, given)
-    members = [one.participant for one in _members(opened, only)]
-    names = [member.name for member in members]
-
-    def prepare() -> tuple[Proposal, Any, Any]:
-        options = run_options(given)
-        bounds = opened.invitation.table.bounds
-        request, facts = options.request, DataFacts.of(bounds)
-        if count:
-            request = counting_request(request, bounds, CountingRequest(tuple(count)))
-        structure = options.structure.of_columns(request.facts_with_features(facts).names)
-        counts = [member.count for member in members]
-        proposal = propose(facts, counts, request, structure)
-        return proposal, proposal.plan(request.methods), request.methods
-
-    proposal, plan, methods = interruptible(prepare)
-    signed = sign(
-        name, proposal, members, coordinator=opened.coordinator(), key=opened.signing_key(),
-        nonce=secrets.token_hex(16), patience=patience, start_patience=start_patience,
-        release_abandoned=release_abandoned, quorum=quorum,
-    )  # fmt: skip
-    folders.keep_proposal(opened, signed)
-    write_text(signed.to_json() + "\n", file)
-    forecast = known_forecast(proposal, plan, methods)
-    for warning in (*warnings_of(proposal), *risk_warning(proposal, forecast),
-                    *centre_warning(proposal, plan)):  # fmt: skip
-        error_line(warning, kind="warning: ")
-    if json:
-        emit({"study": name, "run": signed.subjects.run, "proposal": str(file), "sites": names,
-              "rounds": proposal.rounds, "algorithm": proposal.method.name})  # fmt: skip
-        return
-    leg = evaluation_leg(proposal, plan)
-    certificate = certificate_for(proposal, plan, leg, signed.may_lose)
-    say(
-        f"{proposal.method.name}, {proposal.rounds} rounds, with {len(names)} "
-        f"site{'' if len(names) == 1 else 's'}: {', '.join(names)}",
-        *(f"  {line}" for line in certificate.lines()),
-        f"Proposal: {file}, for every site (run {signed.subjects.run}); nothing was spent",
-    )
-    if run:
-        run_study(file, studies=studies)
-
-
-def _of_study(invitation: Invitation, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of a run, where none is given those of the study."""
-    values = {**given, "agents": None, "rows_per_person": invitation.rows_per_person}
-    if given["observer"] is None and invitation.observer == "sum":
-        colluders = given["colluders"]
-        values["observer"] = "sum"
-        values["colluders"] = invitation.colluders if colluders is None else colluders
-    return values
-
-
-def _members(opened: StudyFolder, only: list[str] | None) -> list[Admission]:
-    members = {one.participant.name: one for one in opened.members()}
-    unknown = [name for name in only or () if name not in members]
-    if unknown:
-        raise InputError(
-            f"study {opened.name!r} has no site {unknown[0]!r} that may take part; see taciturn "
-            "study status"
-        )
-    found = [one for name, one in members.items() if not only or name in only]
-    if not found:
-        raise InputError(
-            f"study {opened.name!r} has no site yet; send its invitation to owners, and admit them "
-            "(taciturn study admit)"
-        )
-    return found
-
-
 @study.command("run")
 def run_study(  # noqa: PLR0913, PLR0917 - one parameter per option
     proposal: ProposalFile,
@@ -441,7 +313,7 @@ def run_study(  # noqa: PLR0913, PLR0917 - one parameter per option
 ) -> None:
     """Run a proposal with its sites; the same command resumes it."""
     signed = SignedProposal.from_json(read_text(proposal))
-    opened = _study(signed.study, studies)
+    opened = opened_study(signed.study, studies)
     output, methods = Output(out, force, quiet, log, json), methods_for(signed, algorithm)
     folder, default = opened.run_folder(signed), opened.report_folder(signed)
     output.check(default)
@@ -462,7 +334,7 @@ def run_study(  # noqa: PLR0913, PLR0917 - one parameter per option
 @study.command("status")
 def study_status(name: StudyName, studies: Studies = None, json: Json = False) -> None:
     """Show the admitted sites and the state of the proposed runs."""
-    opened = _study(name, studies)
+    opened = opened_study(name, studies)
     runs, struck = [], opened.struck()
     for one in opened.proposals():
         stands = read_progress(opened.run_folder(one) / "progress.json")
