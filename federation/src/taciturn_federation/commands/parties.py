@@ -72,8 +72,9 @@ from taciturn_federation.reports import (
     read_progress,
 )
 from taciturn_federation.site import Site
+from taciturn_federation.sockets import SocketLink
 from taciturn_federation.standing import Policy, Standing, approve, commands
-from taciturn_federation.transport import Link, Watch, decline, run_party
+from taciturn_federation.transport import Link, Transport, Watch, decline, run_party
 
 INTERRUPTED = 130
 PATIENCE = 3600.0
@@ -98,6 +99,10 @@ Algorithm = Annotated[str | None, typer.Option(help="Permit this module:Class of
 Force = Annotated[bool, typer.Option("--force", help="Replace an earlier file or report.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object.")]
 Log = Annotated[Path | None, typer.Option(parser=path, help="Log file: a JSON line per event.")]
+Sockets = Annotated[
+    Path | None,
+    typer.Option(parser=path, help="Folder of sockets, where another engine than the hub delivers.")
+]  # fmt: skip
 Quiet = Annotated[bool, typer.Option("--quiet", help="Show no progress.")]
 RowsPerPerson = Annotated[int | None, typer.Option(help="Protect persons of at most so many rows.")]
 PersonColumn = Annotated[str | None, typer.Option(help="Column of persons, if they are protected.")]
@@ -278,6 +283,7 @@ def propose_(  # noqa: PLR0913 - one parameter per option
     run: Annotated[
         bool, typer.Option("--run", help="Run it at once, with sites that stand by.")
     ] = False,
+    sockets: Sockets = None,
     out: Out = None,
     force: Force = False,
     studies: Studies = None,
@@ -328,7 +334,7 @@ def propose_(  # noqa: PLR0913 - one parameter per option
         f"Proposal: {file}, for every site (run {signed.subjects.run}); nothing was spent",
     )
     if run:
-        run_study(file, studies=studies)
+        run_study(file, sockets=sockets, studies=studies)
 
 
 def _members(opened: StudyFolder, only: list[str] | None) -> list[Admission]:
@@ -354,6 +360,7 @@ def run_study(  # noqa: PLR0913, PLR0917 - one parameter per option
     out: ReportFolder = None,
     force: Force = False,
     algorithm: Algorithm = None,
+    sockets: Sockets = None,
     quiet: Quiet = False,
     log: Log = None,
     studies: Studies = None,
@@ -371,7 +378,7 @@ def run_study(  # noqa: PLR0913, PLR0917 - one parameter per option
             lambda: Coordinator(signed, journal, key, methods=methods, report=events.report)
         )
         started = time.monotonic()
-        outcome = _run(party, _link(opened), events, folder / "progress.json", output)
+        outcome = _run(party, _link(opened, sockets), events, folder / "progress.json", output)
         report = RunReport(
             signed=signed, plan=party.plan, outcome=outcome, seconds=time.monotonic() - started,
             score=_score(party.evaluation, outcome),
@@ -498,6 +505,7 @@ def run_site(  # noqa: PLR0913 - one parameter per option
         str | None, typer.Option(help="With the observer sum: the code that the owners compared.")
     ] = None,
     name: SiteName = None,
+    sockets: Sockets = None,
     quiet: Quiet = False,
     log: Log = None,
     sites: Sites = None,
@@ -509,7 +517,8 @@ def run_site(  # noqa: PLR0913 - one parameter per option
     output, methods = Output(out, force, quiet, log, json), methods_for(signed, algorithm)
     account, default = _account(given), opened.report_folder(signed)
     output.check(default)
-    agent, key, link = opened.take_part(signed), opened.signing_key(), _link(opened)
+    agent, key = opened.take_part(signed), opened.signing_key()
+    link = _link(opened, sockets)
     coordinator = public_key(opened.invitation.key)
     with events_to(log, quiet=quiet) as events:
         with _declining(signed, agent, key, link):
@@ -545,6 +554,7 @@ def serve(
     ],
     study: Annotated[str, typer.Option(help="The study.")],
     name: SiteName = None,
+    sockets: Sockets = None,
     log: Log = None,
     sites: Sites = None,
 ) -> None:
@@ -558,9 +568,9 @@ def serve(
             say(line)
 
         rules = partial(Policy.read, policy)
-        party = Standing(opened, rules, commands(opened, sites, rules), report)
+        party = Standing(opened, rules, commands(opened, sites, rules, sockets), report)
         say(f"Site {opened.name} of study {study} stands by; Ctrl-C ends it")
-        run_party(party, _link(opened), Watch(event=events))
+        run_party(party, _link(opened, sockets), Watch(event=events))
 
 
 @site.command("approve")
@@ -656,13 +666,15 @@ def methods_for(signed: SignedProposal, algorithm: str | None) -> Mapping[str, M
     return methods_with(name)
 
 
-def _link(folder: StudyFolder | SiteFolder) -> Link:
+def _link(folder: StudyFolder | SiteFolder, sockets: Path | None) -> Transport:
+    if sockets is not None:
+        return SocketLink(sockets)
     return Link(folder.invitation.hub, folder.invitation.certificate, folder.nkey())
 
 
 @contextmanager
 def _declining(
-    signed: SignedProposal, agent: int, key: Ed25519PrivateKey, link: Link
+    signed: SignedProposal, agent: int, key: Ed25519PrivateKey, link: Transport
 ) -> Iterator[None]:
     """Inform the coordinator if the site cannot begin, so that the others do not wait for it."""
     try:
@@ -676,7 +688,7 @@ def _score(leg: EvaluationLeg | None, outcome: Outcome) -> PrivateScore | None:
     return None if leg is None or outcome.totals is None else leg.score(outcome.totals)
 
 
-def _run(party: Party, link: Link, events: Events, progress: Path, output: Output) -> Outcome:
+def _run(party: Party, link: Transport, events: Events, progress: Path, output: Output) -> Outcome:
     """Return the outcome of a party; an interrupted process can be resumed."""
     display = ProgressDisplay(events, progress, quiet=output.quiet)
     try:
