@@ -109,10 +109,13 @@ class Machine:
             assert time.monotonic() < end, self.outputs()
             time.sleep(0.2)
 
-    def until_round(self, number):
-        """Wait until the coordinator has so many rounds, or the end."""
-        log = lambda: self.events("coordinator")  # noqa: E731
-        self.until(lambda: max((e.get("round", 0) for e in log()), default=0) >= number)
+    def round(self):
+        """The rounds that the coordinator has."""
+        return max((event.get("round", 0) for event in self.events("coordinator")), default=0)
+
+    def until_round(self, number, *, seconds=300):
+        """Wait until the coordinator has so many rounds."""
+        self.until(lambda: self.round() >= number, seconds=seconds)
 
     def finish(self, *, seconds=300):
         """Wait for the end of all parties."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from importlib.resources import files
 from pathlib import Path
@@ -37,6 +38,13 @@ leave = 60
 """
 
 
+_META = {"name": "taciturn-study", "min_clients": 1, "resource_spec": {},
+         "deploy_map": {"app": ["@ALL"]}}  # fmt: skip
+_SITE = {"format_version": 2, "components": [], "executors": [
+    {"tasks": ["*"], "executor": {"path": f"{PACKAGE}.flare.SiteExecutor", "args": {}}}
+]}  # fmt: skip
+
+
 class App(NamedTuple):
     """The app of an engine."""
 
@@ -49,6 +57,17 @@ def _flower(sockets: Path) -> dict[str, str]:
     return {"pyproject.toml": project, **_package(PACKAGE, "flower.py")}
 
 
+def _flare(sockets: Path) -> dict[str, str]:
+    args = {"sockets": str(sockets.absolute()), "leave": 60}
+    study = {"id": "study", "path": f"{PACKAGE}.flare.StudyController", "args": args}
+    server = {"format_version": 2, "components": [], "workflows": [study]}
+    job = {"meta.json": _META, "app/config/config_fed_server.json": server,
+           "app/config/config_fed_client.json": _SITE}  # fmt: skip
+    return _package(f"custom/{PACKAGE}", "flare.py") | {
+        f"job/{name}": json.dumps(values, indent=2) + "\n" for name, values in job.items()
+    }
+
+
 def _package(folder: str, *names: str) -> dict[str, str]:
     """Return the files that an engine runs."""
     inside = files("taciturn_federation.engines")
@@ -58,6 +77,11 @@ def _package(folder: str, *names: str) -> dict[str, str]:
 
 APPS: Mapping[str, App] = {
     "flower": App(_flower, "flwr run {folder} CONNECTION, where flwr is installed"),
+    "nvflare": App(
+        _flare,
+        f"copy {{folder}}/custom into local/ of the startup kits of server and sites, allow "
+        f"{PACKAGE} in their class_allow_list, then nvflare job submit -j {{folder}}/job",
+    ),
 }
 
 
