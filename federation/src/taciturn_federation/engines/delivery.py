@@ -26,7 +26,8 @@ MAX_PAYLOAD = 64 * 1024 * 1024
 MAX_WAITING, MAX_BYTES = 4096, 4 * MAX_PAYLOAD
 # no packet: a request to a party, with the seconds in its payload, and the end of the response
 CONTROL, SECONDS = "", struct.Struct(">d")
-_TIMEOUT, _STEP = 10.0, 0.05  # seconds: of one call of the system, for one of several parties
+# seconds: of one call of the system; in which several parties take turns, and new ones are found
+_TIMEOUT, _STEP, _LOOK = 10.0, 0.05, 1.0
 
 
 class Packet(NamedTuple):
@@ -171,8 +172,9 @@ class Parties:
             left = max(0.0, until - time.monotonic())
             if not self._parties:
                 time.sleep(min(left, _STEP))
-            # several take turns, as one of them may have nothing to send for hours
-            wait = left if len(self._parties) == 1 else min(left, _STEP)
+            # several take turns, as one of them may have nothing to send for hours; and another
+            # may start meanwhile
+            wait = min(left, _LOOK if len(self._parties) == 1 else _STEP)
             for file in list(self._parties):
                 packets += self._try(file, lambda party: party.take(wait)) or []  # noqa: B023
             if packets or not left:

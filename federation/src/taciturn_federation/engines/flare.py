@@ -23,11 +23,12 @@ from .delivery import Packet, Parties, frame, parsed
 from .routing import Forwarding
 
 TOPIC, PART = "taciturn.packets", "frames"
-# the owner of a site names the folder of its sockets by this variable of the client's process
+# the owner of a site names the folder of its sockets by this variable of the client's process; {}
+# in it stands for the client's name
 FOLDER = "TACITURN_SOCKETS"
 # seconds: until a site without packets is asked again, until a reply is given up, for which the
 # coordinator is waited for, and for which a site may compute before its client replies
-IDLE, LOST, STEP, COMPUTE = 0.5, 40.0, 0.02, 20.0
+IDLE, LOST, STEP, COMPUTE = 0.5, 40.0, 0.02, 10.0
 _MOST = 64  # clients that are waited for at once
 
 
@@ -60,8 +61,8 @@ class SiteExecutor(Executor):  # type: ignore[misc]
         """Refuse: a study has no tasks of NVFlare."""
         return make_reply(ReturnCode.TASK_UNKNOWN)
 
-    def _deliver(self, request: Shareable, **_: Any) -> Shareable:
-        parties = Parties(os.environ[FOLDER])
+    def _deliver(self, request: Shareable, fl_ctx: Any, **_: Any) -> Shareable:
+        parties = Parties(os.environ[FOLDER].format(fl_ctx.get_identity_name()))
         try:
             sent = parties.answers(from_shareable(request) or [], COMPUTE)
         finally:

@@ -19,7 +19,7 @@ from .routing import Forwarding
 
 # seconds: until a node without packets is asked again, until a message without a reply is given up,
 # until the replies are looked for again, and for which a site may compute before its node replies
-IDLE, LOST, STEP, COMPUTE = 5.0, 60.0, 0.2, 20.0
+IDLE, LOST, STEP, COMPUTE = 5.0, 60.0, 0.2, 10.0
 _PART = "packets"
 
 
