@@ -7,6 +7,10 @@ others call, for longer, mostly what the quick tests of their file call checked.
 import jaxtyping
 import pytest
 
+# they import an engine, in whose environment there is no taciturn
+collect_ignore = [
+    f"federation/src/taciturn_federation/engines/{name}.py" for name in ("flower", "flare")
+]
 # as for mypy, a whole number will do where a float is expected
 CHECKER = "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))"
 

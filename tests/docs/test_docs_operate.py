@@ -19,7 +19,7 @@ from tests.federation.studies import BOUNDS, write_records
 from typer.main import get_command
 
 from taciturn.cli.main import main
-from taciturn_federation.commands.proposing import site, study
+from taciturn_federation.commands.engines import site, study
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "how-to" / "operate.md"

@@ -293,9 +293,15 @@ def test_a_planted_lazy_import_is_caught():
     assert lazy_rooms("engine", planted) == []
 
 
+# they import an engine, in whose environment there is no taciturn
+OF_ENGINES = {f"taciturn_federation.engines.{name}" for name in ("flower", "flare")}
+
+
 def test_every_public_name_imports():
     for package in (taciturn, *EXTENSIONS):
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            if module.name in OF_ENGINES:
+                continue
             loaded = importlib.import_module(module.name)
             for name in getattr(loaded, "__all__", ()):
                 assert getattr(loaded, name) is not None

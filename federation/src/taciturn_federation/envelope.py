@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import jax
 import numpy as np
@@ -27,6 +27,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 
 from taciturn.errors import InputError, TaciturnError
 from taciturn.typing import PyTree
+from taciturn_federation.engines.delivery import Packet as Packet  # noqa: PLC0414 - used from here
+from taciturn_federation.engines.delivery import matches as matches  # noqa: PLC0414
 from taciturn_federation.keys import Label, is_signed, sign_labelled
 
 _HEADER = struct.Struct("<4sBBHII32s32s32sQ")
@@ -37,13 +39,6 @@ NO_DIGEST = bytes(32)
 
 class BreachError(TaciturnError):
     """A signed message violates the protocol by public facts, so all parties may be informed."""
-
-
-class Packet(NamedTuple):
-    """A message in transit: its subject, and its bytes, which are an envelope."""
-
-    subject: str
-    payload: bytes
 
 
 class Kind(IntEnum):
@@ -372,18 +367,6 @@ class Subjects:
         if not subject.startswith(front) or known.get(parts[0]) != len(parts) or not numbers:
             raise InputError(f"ignored a message on what is no subject of the run {front[:-1]}")
         return COORDINATOR if parts[0] in {"proposal", "public"} else int(parts[1])
-
-
-def matches(pattern: str, subject: str) -> bool:
-    """Whether a subject is one that a pattern stands for.
-
-    Examples
-    --------
-    >>> matches("a.b.answer.*", "a.b.answer.3"), matches("a.b.answer.*", "a.b.answer")
-    (True, False)
-    """
-    wanted, given = pattern.split("."), subject.split(".")
-    return len(wanted) == len(given) and all(w in ("*", g) for w, g in zip(wanted, given))  # noqa: B905 - of one length
 
 
 _MAX_LINE, _MAX_READ = 300, 20_000

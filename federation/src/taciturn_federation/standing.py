@@ -246,8 +246,9 @@ class Standing(Party):
             run.set_state("running")
 
 
-def commands(site: SiteFolder, sites: Path | None) -> Process:
+def commands(site: SiteFolder, sites: Path | None, sockets: Path | None = None) -> Process:
     """Return the commands of a site, as its owner would type them."""
+    engine = [] if sockets is None else ["--sockets", str(sockets)]
 
     def words(run: Run, *verb: str) -> list[str]:
         folder = [] if sites is None else ["--sites", str(sites)]
@@ -267,7 +268,8 @@ def commands(site: SiteFolder, sites: Path | None) -> Process:
         agreed: Sequence[str] = ["--agreed", run.signed.code] if summed else []
         with open(run.folder / "output", "ab", opener=private_opener) as out:
             return subprocess.Popen(
-                [*words(run, "run"), *agreed, "--quiet", "--log", str(run.folder / "log")],
+                [*words(run, "run"), *engine, *agreed, "--quiet",
+                 "--log", str(run.folder / "log")],
                 stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True,
             )  # fmt: skip
 

@@ -1,7 +1,9 @@
-"""A party over NATS: the connection and the thread of a party, which has no input or output.
+"""A party and its transport: what delivers packets to a party, which has no sockets or threads.
 
-The party computes in a separate thread, so that the connection stays alive meanwhile. Messages may
-be lost, since a party requests what it lacks; so nothing is stored while the hub is unreachable.
+A party takes packets and the time and returns packets; a transport delivers them, here over NATS,
+in `taciturn_federation.sockets` by another engine. The party computes in a separate thread, so that
+the connection stays alive meanwhile. Messages may be lost, since a party requests what it lacks; so
+nothing is stored while the hub is unreachable.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from typing import Protocol, runtime_checkable
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from nats import errors as nats_errors
@@ -35,15 +38,6 @@ _RETRY, _RETRY_DENIED = 0.2, 1.0
 _CONNECT, _FLUSH = 10.0, 2
 # queued messages of a party that computes; further ones are dropped, and requested again
 _MAX_WAITING = 4096
-
-
-@dataclass(frozen=True)
-class Link:
-    """Where the hub is, and the credentials of a party."""
-
-    address: str  # host and port
-    certificate: str  # that of the hub, PEM, from the invitation
-    nkey: Nkey  # of the party
 
 
 @dataclass(frozen=True)
@@ -67,7 +61,57 @@ class Watch:
             self.progress(party.progress())
 
 
-def run_party(party: Party, link: Link, watch: Watch) -> Outcome | None:
+@runtime_checkable
+class Connection(Protocol):
+    """The packets of one party; any of them may be lost, repeated, delayed or reordered."""
+
+    @property
+    def connected(self) -> bool:
+        """Whether packets can be sent now; until the first time, a party does not start."""
+
+    async def hold(self) -> None:
+        """Connect, and again whenever the connection is lost; `InputError` if waiting is vain."""
+
+    async def packets(self, seconds: float) -> list[Packet]:
+        """Return what arrived, waiting for it that long."""
+
+    async def send(self, packets: list[Packet]) -> None:
+        """Publish packets, or drop them."""
+
+    async def close(self) -> None:
+        """Deliver what can be delivered within seconds, then let go."""
+
+
+@runtime_checkable
+class Transport(Protocol):
+    """What delivers packets between parties: the seam to NATS, Flower, NVFlare and others.
+
+    A packet sent on a subject should reach every other party with a pattern for it in its
+    `subjects`.
+
+    **Guarantee.** None is needed: a party verifies signature, run and sender of all it receives,
+    accepts each message once and requests what it lacks. A transport can read messages, which are
+    noised, and withhold them, and thereby end a run; it cannot change one.
+    """
+
+    def connect(self, subjects: tuple[str, ...], watch: Watch) -> Connection:
+        """Return the connection of a party that subscribes to these subjects; not yet open."""
+
+
+@dataclass(frozen=True)
+class Link:
+    """The transport over NATS: where the hub is, and the credentials of a party."""
+
+    address: str  # host and port
+    certificate: str  # that of the hub, PEM, from the invitation
+    nkey: Nkey  # of the party
+
+    def connect(self, subjects: tuple[str, ...], watch: Watch) -> Connection:
+        """Return the connection of a party to the hub, not yet open."""
+        return _NatsConnection(subjects, self, watch)
+
+
+def run_party(party: Party, link: Transport, watch: Watch) -> Outcome | None:
     """Return the outcome of a party that runs until it ends; None if it was interrupted.
 
     SIGINT and SIGTERM end it cleanly: the current round is finished, nothing is lost. Finally the
@@ -88,31 +132,29 @@ def run_party(party: Party, link: Link, watch: Watch) -> Outcome | None:
         party.close()
 
 
-async def serve(party: Party, link: Link, watch: Watch, stop: asyncio.Event) -> Outcome | None:
+async def serve(party: Party, link: Transport, watch: Watch, stop: asyncio.Event) -> Outcome | None:
     """Return the outcome of a party that runs until it ends; None if `stop` is set first.
 
     Raises `InputError` if the hub's certificate is not that of the invitation.
     """
-    connection = _Connection(party.subjects, link, watch)
+    connection = link.connect(party.subjects, watch)
     with ThreadPoolExecutor(1, "taciturn party") as thread:
         connecting = asyncio.create_task(connection.hold())
         try:
-            return await _pump(party, connection, connecting, thread, stop)
+            return await _pump(party, connection, connecting, thread, watch, stop)
         finally:
             connecting.cancel()
             with contextlib.suppress(asyncio.CancelledError, InputError):
                 await connecting
-            if connection.client is not None:
-                with contextlib.suppress(Exception):  # lost messages are requested again
-                    await connection.client.flush(timeout=_FLUSH)
-                await _close(connection.client)
+            await connection.close()
 
 
 async def _pump(
     party: Party,
-    connection: _Connection,
+    connection: Connection,
     connecting: asyncio.Task[None],
     thread: ThreadPoolExecutor,
+    watch: Watch,
     stop: asyncio.Event,
 ) -> Outcome | None:
     """Hand packets and ticks to the party, and send its packets, until its end or `stop`."""
@@ -129,7 +171,7 @@ async def _pump(
         packets = await connection.packets(max(0.001, min(TICK, ticked + TICK - time.monotonic())))
         now, due = time.monotonic(), time.monotonic() - ticked >= TICK
         # without a hub the patience of a party runs out, too
-        first = not started and connection.client is not None
+        first = not started and connection.connected
         started = started or first
         ticked = now if due else ticked
         if first or packets or due:
@@ -137,23 +179,24 @@ async def _pump(
             await connection.send(await loop.run_in_executor(thread, work))
         if now - shown >= 1:
             shown = now
-            connection.watch.show(party)
+            watch.show(party)
         if party.outcome is not None and not party.needed:
             break
     return party.outcome
 
 
-class _Connection:
-    """The connection of a party to its hub, which is renewed whenever it is lost."""
+class Arrivals:
+    """Packets that arrived and that a party, which may compute, has not taken yet."""
 
-    def __init__(self, subjects: tuple[str, ...], link: Link, watch: Watch) -> None:
-        self.subjects, self.link, self.watch = subjects, link, watch
-        self.context = client_context(link.certificate)
-        self.client: Client | None = None
+    def __init__(self) -> None:
         self._received: list[Packet] = []
-        self._woken, self._lost = asyncio.Event(), asyncio.Event()
-        self._why = ""  # it was lost
-        self._reported = ""  # the last trouble that the watch was informed of
+        self._woken = asyncio.Event()
+
+    def arrive(self, packet: Packet) -> None:
+        """Take a packet; one too many is dropped, and requested again."""
+        if len(self._received) < _MAX_WAITING:
+            self._received.append(packet)
+        self._woken.set()
 
     async def packets(self, seconds: float) -> list[Packet]:
         """Return what arrived, waiting for it that long."""
@@ -167,6 +210,31 @@ class _Connection:
         self._woken.clear()
         packets, self._received = self._received, []
         return packets
+
+
+class _NatsConnection(Arrivals):
+    """The connection of a party to its hub, which is renewed whenever it is lost."""
+
+    def __init__(self, subjects: tuple[str, ...], link: Link, watch: Watch) -> None:
+        super().__init__()
+        self.subjects, self.link, self.watch = subjects, link, watch
+        self.context = client_context(link.certificate)
+        self.client: Client | None = None
+        self._lost = asyncio.Event()
+        self._why = ""  # it was lost
+        self._reported = ""  # the last trouble that the watch was informed of
+
+    @property
+    def connected(self) -> bool:
+        """Whether the hub has the subscriptions of the party."""
+        return self.client is not None
+
+    async def close(self) -> None:
+        """Flush what was published, and close the socket."""
+        if self.client is not None:
+            with contextlib.suppress(Exception):  # lost messages are requested again
+                await self.client.flush(timeout=_FLUSH)
+            await _close(self.client)
 
     async def send(self, packets: list[Packet]) -> None:
         """Publish packets, or drop them while the hub is away."""
@@ -241,9 +309,7 @@ class _Connection:
         return client
 
     async def _receive(self, message: Msg) -> None:
-        if len(self._received) < _MAX_WAITING:
-            self._received.append(Packet(message.subject, message.data))
-        self._woken.set()
+        self.arrive(Packet(message.subject, message.data))
 
     async def _gone(self, error: Exception | None = None) -> None:
         """Note an end, or what the client only passes here: a violated permission."""
@@ -333,7 +399,7 @@ class DecliningSite(Party):
         return [self._refusal]
 
 
-def decline(signed: SignedProposal, agent: int, key: Ed25519PrivateKey, link: Link) -> None:
+def decline(signed: SignedProposal, agent: int, key: Ed25519PrivateKey, link: Transport) -> None:
     """Inform the coordinator that a site cannot begin, if it can be reached within seconds."""
 
     async def refuse() -> None:

@@ -4,7 +4,7 @@ from taciturn.cli import Command
 
 COMMANDS = (
     Command("study", "Coordinate a study across machines: invite, admit, propose, run.",
-            "taciturn_federation.commands.proposing:study"),
+            "taciturn_federation.commands.engines:study"),
     Command("site", "Take part in a study with a file that stays here: join, check, run.",
-            "taciturn_federation.commands.proposing:site"),
+            "taciturn_federation.commands.engines:site"),
 )  # fmt: skip

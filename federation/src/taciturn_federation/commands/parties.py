@@ -69,8 +69,9 @@ from taciturn_federation.reports import (
     read_progress,
 )
 from taciturn_federation.site import Site
+from taciturn_federation.sockets import SocketLink
 from taciturn_federation.standing import Policy, Standing, approve, commands
-from taciturn_federation.transport import Link, Watch, decline, run_party
+from taciturn_federation.transport import Link, Transport, Watch, decline, run_party
 
 INTERRUPTED = 130
 PATIENCE = 3600.0
@@ -96,6 +97,10 @@ Algorithm = Annotated[str | None, typer.Option(help="Permit this module:Class of
 Force = Annotated[bool, typer.Option("--force", help="Replace an earlier file or report.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object.")]
 Log = Annotated[Path | None, typer.Option(parser=path, help="Log file: a JSON line per event.")]
+Sockets = Annotated[
+    Path | None,
+    typer.Option(parser=path, help="Folder of sockets, where another engine than the hub delivers.")
+]  # fmt: skip
 Quiet = Annotated[bool, typer.Option("--quiet", help="Show no progress.")]
 RowsPerPerson = Annotated[int | None, typer.Option(help="Protect persons of at most so many rows.")]
 NoAccount = Annotated[
@@ -306,6 +311,7 @@ def run_study(  # noqa: PLR0913, PLR0917 - one parameter per option
     out: ReportFolder = None,
     force: Force = False,
     algorithm: Algorithm = None,
+    sockets: Sockets = None,
     quiet: Quiet = False,
     log: Log = None,
     studies: Studies = None,
@@ -323,7 +329,7 @@ def run_study(  # noqa: PLR0913, PLR0917 - one parameter per option
             lambda: Coordinator(signed, journal, key, methods=methods, report=events.report)
         )
         started = time.monotonic()
-        outcome = _run(party, _link(opened), events, folder / "progress.json", output)
+        outcome = _run(party, _link(opened, sockets), events, folder / "progress.json", output)
         report = RunReport(
             signed=signed, plan=party.plan, outcome=outcome, seconds=time.monotonic() - started,
             score=_score(party.evaluation, outcome),
@@ -418,6 +424,7 @@ def run_site(  # noqa: PLR0913 - one parameter per option
     ] = None,
     no_account: NoAccount = False,
     name: SiteName = None,
+    sockets: Sockets = None,
     quiet: Quiet = False,
     log: Log = None,
     sites: Sites = None,
@@ -430,7 +437,8 @@ def run_site(  # noqa: PLR0913 - one parameter per option
     account = charged_account(opened, given, nowhere=no_account)
     default = opened.report_folder(signed)
     output.check(default)
-    agent, key, link = opened.take_part(signed), opened.signing_key(), _link(opened)
+    agent, key = opened.take_part(signed), opened.signing_key()
+    link = _link(opened, sockets)
     coordinator = public_key(opened.invitation.key)
     with events_to(log, quiet=quiet) as events:
         with _declining(signed, agent, key, link):
@@ -470,15 +478,22 @@ def serve(
     *,
     study: Annotated[str, typer.Option(help="The study.")],
     name: SiteName = None,
+    sockets: Sockets = None,
     log: Log = None,
     sites: Sites = None,
 ) -> None:
     """Stand by: receive proposals, and start those that the policy allows; Ctrl-C ends it."""
     opened = folders.open_site(folders.find_site(study, name, sites))
-    stand_by(opened, policy or opened.policy, sites, log)
+    stand_by(opened, policy or opened.policy, sites, log, sockets)
 
 
-def stand_by(opened: SiteFolder, policy: Path, sites: Path | None, log: Path | None) -> None:
+def stand_by(
+    opened: SiteFolder,
+    policy: Path,
+    sites: Path | None,
+    log: Path | None,
+    sockets: Path | None = None,
+) -> None:
     """Run a standing site until it is interrupted; without a policy every run waits."""
     if policy != opened.policy or policy.exists():
         Policy.read(policy)  # an error is seen at once
@@ -494,9 +509,9 @@ def stand_by(opened: SiteFolder, policy: Path, sites: Path | None, log: Path | N
             say(line)
 
         rules = partial(Policy.read, policy)
-        party = Standing(opened, rules, commands(opened, sites), report)
+        party = Standing(opened, rules, commands(opened, sites, sockets), report)
         say(f"Site {opened.name} of study {opened.invitation.study} stands by; Ctrl-C ends it")
-        run_party(party, _link(opened), Watch(event=events))
+        run_party(party, _link(opened, sockets), Watch(event=events))
 
 
 @site.command("approve")
@@ -587,13 +602,15 @@ def methods_for(signed: SignedProposal, algorithm: str | None) -> Mapping[str, M
     return methods_with(name)
 
 
-def _link(folder: StudyFolder | SiteFolder) -> Link:
+def _link(folder: StudyFolder | SiteFolder, sockets: Path | None) -> Transport:
+    if sockets is not None:
+        return SocketLink(sockets)
     return Link(folder.invitation.hub, folder.invitation.certificate, folder.nkey())
 
 
 @contextmanager
 def _declining(
-    signed: SignedProposal, agent: int, key: Ed25519PrivateKey, link: Link
+    signed: SignedProposal, agent: int, key: Ed25519PrivateKey, link: Transport
 ) -> Iterator[None]:
     """Inform the coordinator if the site cannot begin, so that the others do not wait for it."""
     try:
@@ -607,7 +624,7 @@ def _score(leg: EvaluationLeg | None, outcome: Outcome) -> PrivateScore | None:
     return None if leg is None or outcome.totals is None else leg.score(outcome.totals)
 
 
-def _run(party: Party, link: Link, events: Events, progress: Path, output: Output) -> Outcome:
+def _run(party: Party, link: Transport, events: Events, progress: Path, output: Output) -> Outcome:
     """Return the outcome of a party; an interrupted process can be resumed."""
     display = ProgressDisplay(events, progress, quiet=output.quiet)
     try:

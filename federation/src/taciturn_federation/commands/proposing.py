@@ -43,6 +43,7 @@ from taciturn_federation.commands.parties import (
     Force,
     Json,
     Out,
+    Sockets,
     Studies,
     StudyName,
     check_free,
@@ -97,6 +98,7 @@ def propose_(  # noqa: PLR0913 - one parameter per option
     run: Annotated[
         bool, typer.Option("--run", help="Run it at once, with sites that stand by.")
     ] = False,
+    sockets: Sockets = None,
     out: Out = None,
     force: Force = False,
     studies: Studies = None,
@@ -150,7 +152,7 @@ def propose_(  # noqa: PLR0913 - one parameter per option
         f"Proposal: {file}, for every site (run {signed.subjects.run}); nothing was spent",
     )
     if run:
-        run_study(file, studies=studies)
+        run_study(file, sockets=sockets, studies=studies)
 
 
 def _of_study(invitation: Invitation, given: Mapping[str, Any]) -> dict[str, Any]:
