@@ -65,6 +65,7 @@ from taciturn.report import (
 from taciturn.tables import Source
 from taciturn.training import PrivateScore, model_of, table_model_terms, warnings_of
 from taciturn_federation.agreement import SignedProposal
+from taciturn_federation.attendance import Attendance
 from taciturn_federation.folders import SiteFolder
 from taciturn_federation.inbox import Outcome, Progress
 from taciturn_federation.keys import public_key
@@ -368,6 +369,7 @@ class RunReport:
     seconds: float  # wall time of the run
     agent: int | None = None  # the number of the site whose report it is; None: the coordinator's
     charged: Charged | None = None  # the account that was charged, if any
+    attendance: Attendance | None = None  # None if all sites had to be in every round
 
     @property
     def certificate(self) -> Certificate:
@@ -429,12 +431,16 @@ class RunReport:
             **{name: getattr(certificate, name) for name in CERTIFIED},
             "conditions": certificate.conditions, "conditional": proposal.conditional,
             "private_score": None if self.score is None else self.score.to_dict(),
+            **self._attendance(),
             "seconds": self.seconds, "out": None if out is None else str(out),
             "warnings": warnings_of(proposal), "proposal": signed.digest,
             "plan": self.plan.digest, "version": taciturn.__version__,
             **local,
         })  # fmt: skip
         return values
+
+    def _attendance(self) -> dict[str, Any]:
+        return {} if self.attendance is None else {"attendance": self.attendance.values}
 
     def save(self, out: Path, *, force: bool) -> Path | None:
         """Write the report into a folder, atomically.
@@ -457,7 +463,7 @@ class RunReport:
         if self.outcome.model is not None:
             certificate = certificate_file(
                 self.plan, self.certificate, data=signed.study, proposal=signed.digest,
-                algorithm=signed.proposal.method.name,
+                algorithm=signed.proposal.method.name, **self._attendance(),
             )  # fmt: skip
         return write_folder(texts, out, force=force, obsolete=_RELEASED, certificate=certificate)
 
@@ -477,6 +483,7 @@ class RunReport:
             (site.name, f"{site.count:,}; signing key {site.fingerprint}")
             for site in signed.participants
         ]
+        attended = () if self.attendance is None else (Items(self.attendance.lines),)
         local: tuple[Section, ...] = ()
         if self.agent is not None:
             asked = self.plan.ledger.asked[self.agent]
@@ -495,7 +502,7 @@ class RunReport:
                 *local,
                 *(() if tables is None else counting_sections(tables)),
                 *score_sections(self.score),
-                Section("Sites", (Table(sites),)),
+                Section("Sites", (Table(sites), *attended)),
                 settings_section(proposal, self.plan, certificate),
                 Section(NOT_PROTECTED, (Items(UNPROTECTED),)),
             ),
@@ -508,6 +515,7 @@ class RunReport:
         lines += [] if tables is None else ["", *lines_of(tables)]
         if self.outcome.model is not None:
             lines += ["", "Certificate", *(f"  {line}" for line in self.certificate.lines()), ""]
+        lines += [] if self.attendance is None else [*self.attendance.lines, ""]
         if self.agent is not None:
             lines.append(charged_line(self.charged))
         lines += [] if self.score is None else [*self.score.lines(), ""]

@@ -374,7 +374,7 @@ def run_study(  # noqa: PLR0913, PLR0917 - one parameter per option
         outcome = _run(party, _link(opened), events, folder / "progress.json", output)
         report = RunReport(
             signed=signed, plan=party.plan, outcome=outcome, seconds=time.monotonic() - started,
-            score=_score(party.evaluation, outcome),
+            score=_score(party.evaluation, outcome), attendance=party.attendance,
         )  # fmt: skip
         write_report(report, output, default)
 
@@ -534,6 +534,7 @@ def run_site(  # noqa: PLR0913 - one parameter per option
         report = RunReport(
             signed=signed, plan=local.plan, outcome=outcome, seconds=time.monotonic() - started,
             score=_score(local.evaluation, outcome), agent=agent, charged=charged,
+            attendance=party.attendance,
         )  # fmt: skip
         write_report(report, output, default)
 
