@@ -70,6 +70,7 @@ from taciturn_federation.folders import SiteFolder
 from taciturn_federation.inbox import Outcome, Progress
 from taciturn_federation.keys import public_key
 from taciturn_federation.local import Local, certificate_for, derive, evaluation_leg, layouts_of
+from taciturn_federation.metrics import Metrics
 from taciturn_federation.site import AgentRounds
 
 _MASKED = ", and so are the masks, which cancel only in the sum over all sites"
@@ -205,11 +206,22 @@ class Events:
     messages of a party those are logged that are the first, tenth, hundredth and so on, with their
     number: bad messages of others fill no disk.
 
-    **Guarantee.** Values are public: names, numbers of rounds, seconds, errors of the network.
+    Every line has the `run`, if there is one, and every event is counted in the `metrics`.
+
+    **Guarantee.** Values are public, or the owner's balance: names, numbers of rounds, seconds,
+    errors of the network, what is left in the account.
     """
 
-    def __init__(self, log: io.RawIOBase | None, *, quiet: bool) -> None:
-        self._log, self.quiet = log, quiet
+    def __init__(
+        self,
+        log: io.RawIOBase | None,
+        *,
+        quiet: bool,
+        run: str | None = None,
+        metrics: Metrics | None = None,
+    ) -> None:
+        self._log, self.quiet, self.metrics = log, quiet, metrics or Metrics()
+        self._run = {} if run is None else {"run": run}
         self._dropped, self._broken = 0, False
         self._times: Counter[str] = Counter()
 
@@ -221,7 +233,9 @@ class Events:
             self("report", line=line, **({"times": times} if times > 1 else {}))
 
     def __call__(self, event: str, **values: Any) -> None:
-        """Log an event, and show it if an operator must act."""
+        """Log an event, count it, and show it if an operator must act."""
+        values = self._run | values
+        self.metrics.count(event, values)
         if self._dropped and self._append("log_gap", {"dropped": self._dropped}):
             self._dropped = 0
         if self._dropped or not self._append(event, values):
@@ -248,10 +262,12 @@ class Events:
 
 
 @contextmanager
-def events_to(log: Path | None, *, quiet: bool) -> Iterator[Events]:
+def events_to(
+    log: Path | None, *, quiet: bool, run: str | None = None, metrics: Metrics | None = None
+) -> Iterator[Events]:
     """Yield events that are added to a file, if one is named."""
     if log is None:
-        yield Events(None, quiet=quiet)
+        yield Events(None, quiet=quiet, run=run, metrics=metrics)
         return
     try:
         file = open(log, "ab", buffering=0, opener=private_opener)  # noqa: SIM115 - closed below
@@ -260,7 +276,7 @@ def events_to(log: Path | None, *, quiet: bool) -> Iterator[Events]:
             f"{log} cannot be written ({error.strerror}); name another file for --log"
         ) from None
     with file:
-        yield Events(file, quiet=quiet)
+        yield Events(file, quiet=quiet, run=run, metrics=metrics)
 
 
 class ProgressDisplay:
@@ -284,6 +300,7 @@ class ProgressDisplay:
         if progress[:3] != self._last[:3]:
             self._events("progress", **progress._asdict())
         self._last = progress
+        self._events.metrics.show(progress)
         self._write()
         if self._terminal:
             with suppress(OSError):
@@ -322,6 +339,14 @@ def progress_text(progress: Progress) -> str:
         return text
     more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
     return f"{text}; waiting {progress.seconds:.1f} s for {', '.join(names[:_MAX_NAMES])}{more}"
+
+
+def stored_progress(file: Path) -> Progress:
+    """Return the progress in a file, zeros if there is none."""
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        values = json.loads(file.read_text(encoding="utf-8"))
+        return Progress(**{name: values[name] for name in Progress._fields})
+    return Progress(0, 0, (), 0.0)
 
 
 def read_progress(file: Path) -> str | None:

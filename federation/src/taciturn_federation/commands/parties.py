@@ -58,11 +58,12 @@ from taciturn_federation.agreement import JoinRequest, SignedProposal, check_add
 from taciturn_federation.coordinator import Coordinator
 from taciturn_federation.folders import Admission, SiteFolder, StudyFolder
 from taciturn_federation.hub import after_strike, hub_configuration, run_hub, server_program
-from taciturn_federation.inbox import Outcome, Party
+from taciturn_federation.inbox import Outcome, Party, Progress
 from taciturn_federation.journal import Journal
 from taciturn_federation.keys import public_key, read_alike
 from taciturn_federation.local import EvaluationLeg, certificate_for, derive, evaluation_leg
 from taciturn_federation.masks import remove_stale_keys
+from taciturn_federation.metrics import Metrics
 from taciturn_federation.reports import (
     Events,
     ProgressDisplay,
@@ -98,6 +99,10 @@ Algorithm = Annotated[str | None, typer.Option(help="Permit this module:Class of
 Force = Annotated[bool, typer.Option("--force", help="Replace an earlier file or report.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object.")]
 Log = Annotated[Path | None, typer.Option(parser=path, help="Log file: a JSON line per event.")]
+MetricsFile = Annotated[
+    Path | None,
+    typer.Option("--metrics", parser=path, help="File of metrics, for Prometheus' node exporter."),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Show no progress.")]
 RowsPerPerson = Annotated[int | None, typer.Option(help="Protect persons of at most so many rows.")]
 PersonColumn = Annotated[str | None, typer.Option(help="Column of persons, if they are protected.")]
@@ -356,6 +361,7 @@ def run_study(  # noqa: PLR0913, PLR0917 - one parameter per option
     algorithm: Algorithm = None,
     quiet: Quiet = False,
     log: Log = None,
+    metrics: MetricsFile = None,
     studies: Studies = None,
     json: Json = False,
 ) -> None:
@@ -365,7 +371,9 @@ def run_study(  # noqa: PLR0913, PLR0917 - one parameter per option
     output, methods = Output(out, force, quiet, log, json), methods_for(signed, algorithm)
     folder, default = opened.run_folder(signed), opened.report_folder(signed)
     output.check(default)
-    with events_to(log, quiet=quiet) as events:
+    run = signed.subjects.run
+    watched = Metrics(metrics, study=signed.study, party="coordinator", run=run)
+    with events_to(log, quiet=quiet, run=run, metrics=watched) as events:
         journal, key = Journal(folder / "journal"), opened.signing_key()
         party = interruptible(
             lambda: Coordinator(signed, journal, key, methods=methods, report=events.report)
@@ -511,7 +519,7 @@ def run_site(  # noqa: PLR0913 - one parameter per option
     output.check(default)
     agent, key, link = opened.take_part(signed), opened.signing_key(), _link(opened)
     coordinator = public_key(opened.invitation.key)
-    with events_to(log, quiet=quiet) as events:
+    with events_to(log, quiet=quiet, run=signed.subjects.run) as events:
         with _declining(signed, agent, key, link):
             local = interruptible(
                 lambda: derive(
@@ -528,9 +536,11 @@ def run_site(  # noqa: PLR0913 - one parameter per option
             party = Site(local, journal, key, account=account, report=events.report)
         started = time.monotonic()
         outcome = _run(party, link, events, opened.progress_file(signed), output)
-        charged = None
+        charged, (number, digest) = None, journal.head
+        events("head", entries=number, digest=digest)
         if account is not None:
             charged = Charged(account.name, party.charged_as, *account.around(party.charged_as))
+            events("spent", account=account.name, left=charged.after.left_text())
         report = RunReport(
             signed=signed, plan=local.plan, outcome=outcome, seconds=time.monotonic() - started,
             score=_score(local.evaluation, outcome), agent=agent, charged=charged,
@@ -547,21 +557,28 @@ def serve(
     study: Annotated[str, typer.Option(help="The study.")],
     name: SiteName = None,
     log: Log = None,
+    metrics: MetricsFile = None,
     sites: Sites = None,
 ) -> None:
     """Stand by: receive proposals, and start those that the policy allows; Ctrl-C ends it."""
     opened = folders.open_site(folders.find_site(study, name, sites))
     Policy.read(policy)  # an error is seen at once
-    with events_to(log, quiet=False) as events:
+    watched = Metrics(metrics, study=study, party=opened.name)
+    with events_to(log, quiet=False, metrics=watched) as events:
 
         def report(line: str) -> None:
             events.report(line)
             say(line)
 
         rules = partial(Policy.read, policy)
-        party = Standing(opened, rules, commands(opened, sites, rules), report)
+        run = commands(opened, sites, rules, None if log is None else log.absolute())
+        party = Standing(opened, rules, run, report, events)
         say(f"Site {opened.name} of study {study} stands by; Ctrl-C ends it")
-        run_party(party, _link(opened), Watch(event=events))
+
+        def show(progress: Progress) -> None:
+            watched.show(progress, party.counts())
+
+        run_party(party, _link(opened), Watch(event=events, progress=show))
 
 
 @site.command("approve")
