@@ -64,6 +64,7 @@ from taciturn_federation.keys import public_key, read_alike
 from taciturn_federation.local import EvaluationLeg, certificate_for, derive, evaluation_leg
 from taciturn_federation.masks import remove_stale_keys
 from taciturn_federation.metrics import Metrics
+from taciturn_federation.moving import move_site, move_study
 from taciturn_federation.reports import (
     Events,
     ProgressDisplay,
@@ -210,6 +211,22 @@ def strike(name: StudyName, site: Annotated[str, typer.Argument(metavar="SITE", 
         f"{f', though {listens}' if hub.listens else ''}. A server of yours admits {site} "
         f"until it loads the new configuration (taciturn study hub {name} --print)"
     )
+
+
+@study.command("move")
+def move(
+    name: StudyName,
+    hub: Annotated[str, typer.Argument(metavar="HUB", help="Its new address, host:port.")],
+    out: Out = None,
+    force: Force = False,
+    studies: Studies = None,
+) -> None:
+    """Give the hub another address: a new invitation, for the sites' `taciturn site move`."""
+    file = Path(f"{name}.invitation") if out is None else out
+    check_free(file, force=force)
+    moved = move_study(_study(name, studies), hub)
+    write_text(moved.invitation.to_json() + "\n", file)
+    say(f"Hub of {name}: {hub}. Start it there, and send every site {file} (taciturn site move)")
 
 
 @study.command("hub")
@@ -462,6 +479,19 @@ def join(  # noqa: PLR0913, PLR0917 - one parameter per option
         f"  fingerprint of the invitation  {invited.fingerprint}",
         f"  fingerprint of the request     {request.fingerprint}",
     )
+
+
+@site.command("move")
+def move_(
+    invitation: Annotated[Path, typer.Argument(parser=path, help="The new invitation.")],
+    name: SiteName = None,
+    sites: Sites = None,
+) -> None:
+    """Connect to another address of the hub, which the coordinator signed; keys stay."""
+    invited = folders.read_invitation(invitation)
+    opened = folders.open_site(folders.find_site(invited.study, name, sites))
+    moved = move_site(opened, invited)
+    say(f"Site {moved.name} of study {invited.study} connects to {invited.hub} from its next start")
 
 
 @site.command("check")
