@@ -49,6 +49,7 @@ from taciturn_federation.keys import (
     write_key,
     write_private,
 )
+from taciturn_federation.moving import move_site, move_study
 
 # an example of the documentation of NATS: the 32 bytes of its seed, and its public half
 SEED = "29497ba00f41dd45936b4cc4bda1decb67c128e69fb3d490ee820daf7c318c0a"
@@ -300,6 +301,38 @@ def test_a_request_of_another_version_or_study_is_refused(study, tmp_path):
     other, _ = admitted_study(tmp_path / "b", names=())
     with pytest.raises(InputError, match="another invitation"):
         admit(opened, requested(other, tmp_path / "b")[1])
+
+
+def test_the_hub_moves_by_an_invitation_of_the_same_key_that_differs_in_the_address_alone(
+    study, tmp_path
+):
+    opened, sites = study
+    moved = move_study(opened, "hub.example.org:4333")
+    assert open_study(opened.folder).invitation == moved.invitation
+    site = move_site(sites[0], moved.invitation)
+    assert open_site(site.folder).invitation.hub == "hub.example.org:4333"
+    # a new count is requested under the new invitation, and admitted
+    assert admit(moved, renew_site(site, None)[1]).participant.keys == site_keys(opened, "mercy")
+    (tmp_path / "b").mkdir()
+    other, _ = admitted_study(tmp_path / "b", names=())
+    forged = moved.invitation.model_copy(update={"hub": "evil.example.org:1"})
+    bounds = moved.invitation.model_copy(update={"rows_per_person": 2}).signed(opened.signing_key())
+    for refused in (
+        other.invitation, forged.signed(other.signing_key()), bounds,
+        moved.invitation.model_copy(update={"signature": ""}),
+    ):  # fmt: skip
+        with pytest.raises(InputError, match=r"another address of the hub|not signed"):
+            move_site(site, refused)
+    with pytest.raises(InputError, match="not signed by its key"):
+        Invitation.from_json(forged.to_json())
+    with pytest.raises(InputError, match="is no address"):
+        move_study(opened, "nowhere")
+    assert open_site(site.folder).invitation == moved.invitation
+
+
+def site_keys(study, name):
+    (found,) = (one.participant for one in study.members() if one.participant.name == name)
+    return found.keys
 
 
 def test_a_name_is_not_taken_over_by_another_key(study, tmp_path):

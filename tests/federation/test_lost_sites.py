@@ -1,8 +1,9 @@
 """A run goes on without sites that are lost, and no sum over some of its members is ever read."""
 
+import json
 import random
 from collections import defaultdict
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import numpy as np
 import pytest
@@ -11,8 +12,12 @@ from tests.federation.wire import check_ended, meet, signer_of, words
 
 from taciturn.errors import InputError
 from taciturn.kernel.privacy import Sum
+from taciturn_federation.attendance import Attendance
 from taciturn_federation.envelope import BreachError, Kind
 from taciturn_federation.masks import open_total
+from taciturn_federation.reports import RunReport
+from taciturn_verify.judging import verify
+from taciturn_verify.reading import parse
 
 SCHEDULES = 12  # of the two hundred that were run once
 
@@ -166,6 +171,112 @@ def test_sites_that_were_named_different_members_open_nothing(summed, tmp_path):
 def test_a_quorum_that_the_guarantee_or_the_network_does_not_allow_is_refused(tmp_path, how, words):
     with pytest.raises(InputError, match=words):
         lossy(tmp_path, **how)
+
+
+def counted(hub, *, summed):
+    """Who is in the step after each round, by what was published; None for a round without one."""
+    rounds = [members for _, (members, _) in sorted(published(hub).items())]
+    return [
+        None if summed and set(now) - set(after) else set(now) & set(after)
+        for now, after in pairwise(rounds)
+    ]
+
+
+def attended(found, names):
+    """What an attendance says: who is in each round, None for a missed one, "?" for an unknown."""
+    steps = []
+    for turn in range(found.rounds):
+        inside = [any(a <= turn <= b for a, b in turns) for _, turns in found.sites]
+        missed, unknown = (
+            any(a <= turn <= b for a, b in ranges) for ranges in (found.missed, found.unknown)
+        )
+        assert missed + unknown + any(inside) == 1
+        step = {agent for agent, one in enumerate(inside) if one}
+        steps.append("?" if unknown else None if missed else step)
+    assert [name for name, _ in found.sites] == names
+    return steps
+
+
+@pytest.mark.parametrize("kind", ["summed", "plain"])
+def test_every_party_states_who_was_in_which_round_by_the_signed_values(kind, request, tmp_path):
+    study = request.getfixturevalue(kind)
+    hub = meet(study, tmp_path).run_to(1)
+    hub.kill(2)
+    hub.run(until=lambda: (0, 1, 3) in {members for members, _ in published(hub).values()})
+    hub.join(2)
+    hub.run()
+    expected = counted(hub, summed=kind == "summed")
+    assert {0, 1, 3} in expected
+    assert (None in expected) == (kind == "summed")
+    names = [site.name for site in study.signed.participants]
+    for name, party in hub.parties.items():
+        party.close()
+        found = attended(party.attendance, names)
+        away = [turn for turn, one in enumerate(found) if one == "?"]
+        assert name == 2 or not away
+        assert [one for one in found if one != "?"] == [
+            one for turn, one in enumerate(expected) if turn not in away
+        ]
+        again = hub.makers[name]()  # from the disk alone
+        again.close()
+        assert again.attendance == party.attendance
+
+
+def test_complete_attendance_is_one_sentence_and_a_run_of_all_has_none(plain, finished, tmp_path):
+    hub = meet(plain, tmp_path).run()
+    hub.parties[1].close()
+    assert hub.parties[1].attendance.lines == ["Every site took part in all 6 rounds."]
+    hub.close()
+    hub, _ = finished
+    hub.parties[1].close()
+    assert hub.parties[1].attendance is None
+
+
+def test_report_and_certificate_state_the_attendance_and_the_verifier_accepts_them(plain, tmp_path):
+    hub = meet(plain, tmp_path).run_to(2)
+    hub.kill(1)
+    hub.run()
+    party = hub.parties["coordinator"]
+    party.close()
+    report = RunReport(
+        signed=plain.signed, plan=party.plan, outcome=party.outcome, score=None, seconds=1.0,
+        attendance=party.attendance,
+    )  # fmt: skip
+    file = report.save(tmp_path / "report", force=False)
+    stated = json.loads(file.read_text())["attendance"]
+    assert stated == json.loads((tmp_path / "report/results.json").read_text())["attendance"]
+    first, last = stated["sites"]["sinai"][0]
+    assert 0 == first < last < 5 == stated["sites"]["mercy"][0][1]
+    assert f"sinai took part in rounds 0-{last}." in report.lines(file)
+    assert f"sinai took part in rounds 0-{last}." in (tmp_path / "report/report.html").read_text()
+    assert verify(parse(file.read_text())).verdict == "follows"
+
+
+def test_a_site_that_is_lost_and_answers_late_is_in_no_step_that_left_it_out(plain, tmp_path):
+    """Its answer of the round arrives between the loss of two sites: it is back a round later."""
+    hub = meet(plain, tmp_path).run_to(1)
+    coordinator = hub.parties["coordinator"]
+    turn = coordinator.progress().round
+    coordinator._lose((2,), "did not answer")
+    hub.run()
+    coordinator.close()
+    rounds = published(hub)
+    assert 2 in rounds[turn][0]
+    assert 2 not in rounds[turn + 1][0]
+    assert 2 in rounds[turn + 2][0]
+    charite = dict(coordinator.attendance.sites)["charite"]
+    assert charite == ((0, turn - 1), (turn + 2, 5))
+
+
+def test_ranges_of_rounds_are_written_as_people_count_them():
+    found = Attendance((("a", ((0, 2), (4, 4))), ("b", ())), ((3, 3),), ((5, 6),), 7)
+    assert found.lines == [
+        "a took part in rounds 0-2, 4.",
+        "b took part in no round.",
+        "A site was missing in round 3, which made no step.",
+        "This party was away and knows nothing of rounds 5-6.",
+    ]
+    assert found.values["sites"] == {"a": [[0, 2], [4, 4]], "b": []}
 
 
 def come_back(hub, away):

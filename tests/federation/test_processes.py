@@ -203,6 +203,10 @@ def test_a_site_the_coordinator_the_server_and_all_at_once_are_killed_and_the_ru
     assert "hub_died" in [one["event"] for one in processes.events("hub")]
 
 
+def stopped(processes, name):
+    return [e for e in processes.events(name) if e["event"] == "run_stopped"]
+
+
 def test_sites_that_stand_by_run_what_their_policies_allow_at_one_command(tmp_path):
     """Then the second run waits at one site for its owner, who approves it; and one is killed."""
     account = ("--epsilon", "3", "--delta", "1e-3")
@@ -214,8 +218,9 @@ def test_sites_that_stand_by_run_what_their_policies_allow_at_one_command(tmp_pa
             'observers = ["messages"]\n'
         )
         processes.start(
-            name, "site", "serve", f"{name}.toml", "--study", "diabetes", "--name", name
-        )
+            name, "site", "serve", f"{name}.toml", "--study", "diabetes", "--name", name,
+            "--log", f"{name}.log", "--metrics", f"{name}.prom",
+        )  # fmt: skip
 
     def propose(number, epsilon):
         terms = ("--epsilon", epsilon, "--delta", "1e-4", "--rounds", "20")
@@ -234,12 +239,21 @@ def test_sites_that_stand_by_run_what_their_policies_allow_at_one_command(tmp_pa
     where = ("--study", "diabetes", "--name", "sinai")
     called(tmp_path, "site", "approve", signed.subjects.run, *where)
     processes.wait("second")
+    until = time.monotonic() + 120
+    while not all(len(stopped(processes, name)) == 2 for name in NAMES):
+        assert time.monotonic() < until, processes.output("mercy")
+        time.sleep(0.1)
     processes.stop()
     for name in NAMES:
         state = json.loads(called(tmp_path, "budget", "show", name, "--json"))
         assert [run["status"] for run in state["runs"]] == ["released", "released"]
         reports = tmp_path / "data" / "taciturn" / "sites" / "diabetes" / name / "reports"
         assert len(list(reports.glob("*/model.json"))) == 2
+        of_run = [e for e in processes.events(name) if e.get("run") == signed.subjects.run]
+        steps = ["proposal", "decided", "approved", "run_started", "head", "spent", "run_stopped"]
+        done = [one for one in steps if one != "approved" or name == "sinai"]
+        assert [e["event"] for e in of_run if e["event"] in steps] == done
+        assert f'party="{name}",event="run_stopped"}} ' in (tmp_path / f"{name}.prom").read_text()
 
 
 SUMS = ("--observer", "sum", "--colluders", "0")

@@ -1,6 +1,8 @@
 """A standing site starts what its owner's policy allows, and nothing else."""
 
+import errno
 import json
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -22,6 +24,8 @@ sites = 3
 
 class Child:
     """A process that ends when the test says so."""
+
+    pid = 4711
 
     def __init__(self):
         self.code = None
@@ -53,14 +57,17 @@ class Bench:
         self.study, self.file, self.lines = study, folder / "policy.toml", []
         self.file.write_text(policy)
         folder.joinpath("site").mkdir(exist_ok=True)
-        self.children = []
+        self.children, self.events = [], []
         self.site = SimpleNamespace(
             folder=folder / "site", name=NAMES[0], invitation=SimpleNamespace(study="diabetes"),
             take_part=lambda signed: signed.check(study.coordinator.public_key()),
             progress_file=lambda signed: folder / "progress.json",
         )  # fmt: skip
         process = Process(lambda run: checked(run.signed, **check), self.start)
-        self.party = Standing(self.site, lambda: Policy.read(self.file), process, self.lines.append)
+        self.party = Standing(
+            self.site, lambda: Policy.read(self.file), process, self.lines.append,
+            lambda event, **values: self.events.append((event, values)),
+        )  # fmt: skip
 
     def start(self, run):
         self.children.append(Child())
@@ -154,3 +161,44 @@ def test_what_the_coordinator_did_not_sign_is_no_proposal(study, tmp_path):
             bench.party.receive(Packet(place, payload), 0.0)
     assert kept_runs(bench.site) == []
     assert bench.party.outcome is None
+
+
+def test_every_step_of_a_run_is_an_event_with_its_run(study, tmp_path):
+    bench = Bench(study, tmp_path, POLICY.replace("sites = 3", "sites = 4"))
+    bench.propose()
+    name = study.signed.subjects.run
+    approve(bench.site, name)
+    bench.party.tick(2.0)
+    values = {"round": 2, "rounds": 6, "waiting_for": ["sinai"], "seconds": 0.5, "at": 0.0}
+    (tmp_path / "progress.json").write_text(json.dumps(values))
+    assert bench.party.progress()[:3] == (2, 6, ["sinai"])
+    (tmp_path / "progress.json").write_text(json.dumps(values | {"ending": "finished"}))
+    bench.children[0].code = 0
+    bench.party.tick(4.0)
+    names = [event for event, _ in bench.events]
+    assert names == ["proposal", "decided", "approved", "run_started", "run_stopped"]
+    assert {one["run"] for _, one in bench.events} == {name}
+    assert bench.events[1][1]["reason"] == "it has 3 sites"
+    assert bench.events[0][1]["sites"] == list(NAMES[:3])
+    assert bench.party.progress().rounds == 0
+
+
+def test_a_full_disk_ends_no_standing_site_and_the_run_starts_once_there_is_room(
+    study, tmp_path, monkeypatch
+):
+    bench = Bench(study, tmp_path)
+    bench.propose(now=0.0)
+    again = Bench(study, tmp_path)
+    with monkeypatch.context() as patch:
+        for name in ("write_text", "mkdir"):
+            patch.setattr(Path, name, full)
+        again.party.process = again.party.process._replace(run=full)
+        again.party.tick(2.0)
+        again.propose(now=4.0)
+    again.party.process = again.party.process._replace(run=again.start)
+    again.party.tick(60.0)
+    assert len(again.children) == 1
+
+
+def full(*_, **__):
+    raise OSError(errno.ENOSPC, "No space left on device")

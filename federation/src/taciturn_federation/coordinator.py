@@ -79,6 +79,7 @@ class Coordinator(inbox.RunParty):
         self._due: tuple[Need, ...] = ()  # the answers of the round
         self._published, self._transcript = b"", NO_DIGEST
         self._members: tuple[int, ...] = tuple(self._agents)  # of the round
+        self._named = self._members  # the same as its value names them
         self._losses = dict.fromkeys(self._agents, 0)
         self._back: set[int] = set()  # to be members of the next round
         self._acceptances: dict[int, bytes] = {}
@@ -258,7 +259,9 @@ class Coordinator(inbox.RunParty):
     def _proceed(self, value: PyTree, members: Collection[int]) -> list[Packet]:
         """Go on to the next round with these members and those who are back."""
         self._inbox.discard(self._due)
-        members, self._back = sorted({*members, *self._back}), set()
+        # who was lost in this round is no member of the next, so that values tell the attendance
+        lost = set(self._named) - set(members)
+        members, self._back = sorted({*members, *(self._back - lost)}), self._back & lost
         if tuple(members) != self._members:
             names = ", ".join(self._opener.names[agent] for agent in members)
             self._report(f"from round {self._turn + 1} on: {names}")
@@ -302,7 +305,8 @@ class Coordinator(inbox.RunParty):
             payload = self._journal.put(self._digest, f"public.{turn}", payload)
         envelope = self._opener.open(payload)
         body = exchange.final_layout.unpack(envelope.body)
-        self._public, self._members = body[1], exchange.members([body])
+        self._public, self._named = body[1], exchange.members([body])
+        self._members = self._named
         self._transcript = env.chain(self._transcript, envelope.digest)
         self._published, self._turn = payload, turn
         needs = exchange.needs(turn) if turn < self.plan.rounds else ()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
@@ -20,6 +21,7 @@ from taciturn.kernel.privacy import Certificate
 from taciturn.typing import PyTree
 from taciturn_federation import envelope as env
 from taciturn_federation.agreement import SignedProposal
+from taciturn_federation.attendance import Attendance, attendance_in
 from taciturn_federation.envelope import (
     BreachError,
     Envelope,
@@ -191,6 +193,7 @@ class RunParty(Party):
         self._waiting, self._now = RetryTimer(), 0.0
         self._repeated: dict[int, float] = {}
         self.outcome: Outcome | None = None
+        self.attendance: Attendance | None = None  # once it is closed
 
     @override
     def start(self, now: float) -> list[Packet]:
@@ -212,6 +215,11 @@ class RunParty(Party):
 
     @override
     def close(self) -> None:
+        plan = self._exchange.plan
+        with suppress(InputError):  # it was closed before
+            self.attendance = attendance_in(
+                self._journal, self.signed, plan.rounds, summed=plan.program.summed
+            )
         self._journal.close()
 
     def _handle(self, subject: str, envelope: Envelope) -> list[Packet]:

@@ -128,6 +128,11 @@ class Journal:
         """Release the file and its lock."""
         self._held.close()
 
+    @property
+    def head(self) -> tuple[int, str]:
+        """The number of its last entry, and the digest of the chain up to it."""
+        return self._last.number, self._last.digest
+
     # runs
 
     def run(self, digest: str) -> RunRow | None:

@@ -63,10 +63,12 @@ from taciturn.tables import Source
 from taciturn.training import PrivateScore, warnings_of
 from taciturn_federation.accounts import NOWHERE
 from taciturn_federation.agreement import SignedProposal
+from taciturn_federation.attendance import Attendance
 from taciturn_federation.folders import SiteFolder
 from taciturn_federation.inbox import Outcome, Progress
 from taciturn_federation.keys import public_key
 from taciturn_federation.local import Local, certificate_for, derive, evaluation_leg, layouts_of
+from taciturn_federation.metrics import Metrics
 from taciturn_federation.results import RESULT_FILES, Result, result_of
 from taciturn_federation.site import AgentRounds
 
@@ -203,11 +205,22 @@ class Events:
     messages of a party those are logged that are the first, tenth, hundredth and so on, with their
     number: bad messages of others fill no disk.
 
-    **Guarantee.** Values are public: names, numbers of rounds, seconds, errors of the network.
+    Every line has the `run`, if there is one, and every event is counted in the `metrics`.
+
+    **Guarantee.** Values are public, or the owner's balance: names, numbers of rounds, seconds,
+    errors of the network, what is left in the account.
     """
 
-    def __init__(self, log: io.RawIOBase | None, *, quiet: bool) -> None:
-        self._log, self.quiet = log, quiet
+    def __init__(
+        self,
+        log: io.RawIOBase | None,
+        *,
+        quiet: bool,
+        run: str | None = None,
+        metrics: Metrics | None = None,
+    ) -> None:
+        self._log, self.quiet, self.metrics = log, quiet, metrics or Metrics()
+        self._run = {} if run is None else {"run": run}
         self._dropped, self._broken = 0, False
         self._times: Counter[str] = Counter()
 
@@ -219,7 +232,9 @@ class Events:
             self("report", line=line, **({"times": times} if times > 1 else {}))
 
     def __call__(self, event: str, **values: Any) -> None:
-        """Log an event, and show it if an operator must act."""
+        """Log an event, count it, and show it if an operator must act."""
+        values = self._run | values
+        self.metrics.count(event, values)
         if self._dropped and self._append("log_gap", {"dropped": self._dropped}):
             self._dropped = 0
         if self._dropped or not self._append(event, values):
@@ -246,10 +261,12 @@ class Events:
 
 
 @contextmanager
-def events_to(log: Path | None, *, quiet: bool) -> Iterator[Events]:
+def events_to(
+    log: Path | None, *, quiet: bool, run: str | None = None, metrics: Metrics | None = None
+) -> Iterator[Events]:
     """Yield events that are added to a file, if one is named."""
     if log is None:
-        yield Events(None, quiet=quiet)
+        yield Events(None, quiet=quiet, run=run, metrics=metrics)
         return
     try:
         file = open(log, "ab", buffering=0, opener=private_opener)  # noqa: SIM115 - closed below
@@ -258,7 +275,7 @@ def events_to(log: Path | None, *, quiet: bool) -> Iterator[Events]:
             f"{log} cannot be written ({error.strerror}); name another file for --log"
         ) from None
     with file:
-        yield Events(file, quiet=quiet)
+        yield Events(file, quiet=quiet, run=run, metrics=metrics)
 
 
 class ProgressDisplay:
@@ -282,6 +299,7 @@ class ProgressDisplay:
         if progress[:3] != self._last[:3]:
             self._events("progress", **progress._asdict())
         self._last = progress
+        self._events.metrics.show(progress)
         self._write()
         if self._terminal:
             with suppress(OSError):
@@ -320,6 +338,14 @@ def progress_text(progress: Progress) -> str:
         return text
     more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
     return f"{text}; waiting {progress.seconds:.1f} s for {', '.join(names[:_MAX_NAMES])}{more}"
+
+
+def stored_progress(file: Path) -> Progress:
+    """Return the progress in a file, zeros if there is none."""
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        values = json.loads(file.read_text(encoding="utf-8"))
+        return Progress(**{name: values[name] for name in Progress._fields})
+    return Progress(0, 0, (), 0.0)
 
 
 def read_progress(file: Path) -> str | None:
@@ -364,6 +390,7 @@ class RunReport:
     seconds: float  # wall time of the run
     agent: int | None = None  # the number of the site whose report it is; None: the coordinator's
     charged: Charged | None = None  # the account that was charged, if any
+    attendance: Attendance | None = None  # None if all sites had to be in every round
 
     @property
     def certificate(self) -> Certificate:
@@ -409,12 +436,16 @@ class RunReport:
             **{name: getattr(certificate, name) for name in CERTIFIED},
             "conditions": certificate.conditions, "conditional": proposal.conditional,
             "private_score": None if self.score is None else self.score.to_dict(),
+            **self._attendance(),
             "seconds": self.seconds, "out": None if out is None else str(out),
             "warnings": warnings_of(proposal), "proposal": signed.digest,
             "plan": self.plan.digest, "version": taciturn.__version__,
             **local,
         })  # fmt: skip
         return values
+
+    def _attendance(self) -> dict[str, Any]:
+        return {} if self.attendance is None else {"attendance": self.attendance.values}
 
     def save(self, out: Path, *, force: bool) -> Path | None:
         """Write the report into a folder, atomically.
@@ -433,7 +464,7 @@ class RunReport:
         if self.outcome.model is not None:
             certificate = certificate_file(
                 self.plan, self.certificate, data=signed.study, proposal=signed.digest,
-                algorithm=signed.proposal.method.name,
+                algorithm=signed.proposal.method.name, **self._attendance(),
             )  # fmt: skip
         return write_folder(texts, out, force=force, obsolete=RESULT_FILES, certificate=certificate)
 
@@ -452,6 +483,7 @@ class RunReport:
             (site.name, f"{site.count:,}; signing key {site.fingerprint}")
             for site in signed.participants
         ]
+        attended = () if self.attendance is None else (Items(self.attendance.lines),)
         local: tuple[Section, ...] = ()
         if self.agent is not None:
             asked = self.plan.ledger.asked[self.agent]
@@ -470,7 +502,7 @@ class RunReport:
                 *local,
                 *result.sections,
                 *score_sections(self.score),
-                Section("Sites", (Table(sites),)),
+                Section("Sites", (Table(sites), *attended)),
                 settings_section(proposal, self.plan, certificate),
                 Section(NOT_PROTECTED, (Items(UNPROTECTED),)),
             ),
@@ -483,6 +515,7 @@ class RunReport:
         lines += ["", *result.lines] if result.lines else []
         if self.outcome.model is not None:
             lines += ["", "Certificate", *(f"  {line}" for line in self.certificate.lines()), ""]
+        lines += [] if self.attendance is None else [*self.attendance.lines, ""]
         if self.agent is not None:
             lines.append(charged_line(self.charged))
         lines += [] if self.score is None else [*self.score.lines(), ""]

@@ -27,6 +27,7 @@ from taciturn.training import DividedData
 from taciturn.typing import Array, HostArray, PyTree
 from taciturn_federation import envelope as env
 from taciturn_federation import inbox
+from taciturn_federation.attendance import note_members
 from taciturn_federation.envelope import COORDINATOR, NO_DIGEST, BreachError, Envelope, Kind, Packet
 from taciturn_federation.exchange import Need, Past, exchange_of
 from taciturn_federation.inbox import Ending, Outcome, Progress, RetryTimer
@@ -297,7 +298,7 @@ class Site(inbox.RunParty):
     def close(self) -> None:
         """Release account and journal."""
         self._release()
-        self._journal.close()
+        super().close()
 
     # before the run: reserve, then accept
 
@@ -572,8 +573,10 @@ class Site(inbox.RunParty):
 
     def _members(self, turn: int) -> tuple[int, ...]:
         """Return the agents that are asked in a round; `BreachError` if they are too few."""
-        bodies = self._inbox.bodies(self._exchange.needs(turn))
-        return self.signed.enough(self._exchange.members(bodies), turn)
+        bodies = self._inbox.bodies(self._exchange.inputs_of(turn))
+        members = self.signed.enough(self._exchange.members(bodies), turn)
+        note_members(self._journal, self.signed, turn, members)
+        return members
 
     def _pass(self, turn: int) -> None:
         """Go on without an answer: others are asked in this round."""
@@ -675,6 +678,7 @@ class Site(inbox.RunParty):
         exchange, local, leg = self._exchange, self._local, self._local.evaluation
         digests = self._inbox.digests(exchange.finals)
         trained = exchange.model(self._inbox.bodies(exchange.finals))
+        self._members(self._end_turn)
         before = self._transcript if exchange.one_chain else NO_DIGEST
         transcript = env.chain(before, env.joint_digest(digests))
         payload: bytes = b""

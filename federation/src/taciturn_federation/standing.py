@@ -27,9 +27,9 @@ from taciturn.models import write_text
 from taciturn_federation.agreement import SignedProposal
 from taciturn_federation.envelope import Envelope, Kind, Packet, Subjects
 from taciturn_federation.folders import SiteFolder, read_text
-from taciturn_federation.inbox import Outcome, Party, verify_packet
+from taciturn_federation.inbox import Outcome, Party, Progress, verify_packet
 from taciturn_federation.keys import read_alike
-from taciturn_federation.reports import read_progress
+from taciturn_federation.reports import read_progress, stored_progress
 
 State = Literal["waiting", "approved", "running", "ended"]
 # runs that one coordinator may leave undecided at a site, and seconds before a failed one is tried
@@ -152,20 +152,23 @@ class Standing(Party):
     policy: Callable[[], Policy]
     process: Process
     report: Callable[[str], None] = lambda _: None
+    event: Callable[..., None] = lambda _name, **_values: None
     outcome: Outcome | None = None
     _runs: dict[str, Run] = field(default_factory=dict)
     _children: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    _waits: set[str] = field(default_factory=set)  # for their owner
     _looked: float = -1.0
     _next: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.subjects = (Subjects.of_study(self.site.invitation.study),)
         self._runs = {run.folder.name: run for run in kept_runs(self.site)}
+        self._waits = {name for name, run in self._runs.items() if run.state[0] == "waiting"}
 
     @override
     def receive(self, packet: Packet, now: float) -> list[Packet]:
         """Keep a proposal that is new, and decide on it; other messages are for its process."""
-        with suppress(TaciturnError, IndexError, ValueError, struct.error):
+        with suppress(TaciturnError, OSError, IndexError, ValueError, struct.error):
             envelope = Envelope.parse(packet.payload)
             known = self._runs.get(packet.subject.split(".")[1])
             if envelope.kind != Kind.PROPOSAL or len(self._runs) >= _MOST_RUNS:
@@ -185,7 +188,7 @@ class Standing(Party):
             return []
         self._looked = now
         for name, run in self._runs.items():
-            with suppress(InputError):  # a full disk: the next look tries again
+            with suppress(InputError, OSError):  # a full disk: the next look tries again
                 self._look(name, run, now)
         return []
 
@@ -193,12 +196,18 @@ class Standing(Party):
     def close(self) -> None:
         """Leave the processes of runs to themselves: they end with their runs."""
 
-    def counts(self) -> dict[State, int]:
+    def counts(self) -> dict[str, int]:
         """Return how many runs are in which state."""
-        found: dict[State, int] = {"waiting": 0, "approved": 0, "running": 0, "ended": 0}
+        found: dict[str, int] = {"waiting": 0, "approved": 0, "running": 0, "ended": 0}
         for run in self._runs.values():
             found[run.state[0]] += 1
         return found
+
+    @override
+    def progress(self) -> Progress:
+        """Return how far the run is that is under way."""
+        running = (self.site.progress_file(self._runs[name].signed) for name in self._children)
+        return next(map(stored_progress, running), Progress(0, 0, (), 0.0))
 
     def _again(self, run: Run) -> None:
         """Start an abandoned run once more: only one that had not begun is invited again."""
@@ -213,6 +222,10 @@ class Standing(Party):
         run.set_state("waiting", _UNDECIDED)
         write_text(signed.to_json() + "\n", run.proposal)  # last: now it is a run
         self._runs[folder.name] = run
+        self.event(
+            "proposal", run=folder.name, method=signed.proposal.method.name,
+            rounds=signed.proposal.rounds, sites=[site.name for site in signed.participants],
+        )  # fmt: skip
         self._decide(run)
 
     def _decide(self, run: Run) -> None:
@@ -222,6 +235,8 @@ class Standing(Party):
             reason = str(error)
         run.set_state("approved" if reason is None else "waiting", reason or "")
         name = run.folder.name
+        self._waits |= set() if reason is None else {name}
+        self.event("decided", run=name, starts=reason is None, reason=reason or "")
         self.report(
             f"run {name} starts" if reason is None else
             f"run {name} waits: {reason}; taciturn site approve {name} starts it"
@@ -235,19 +250,29 @@ class Standing(Party):
                 return
             del self._children[name]
             line = read_progress(self.site.progress_file(run.signed)) or f"exit code {code}"
+            self.event("run_stopped", run=name, code=code, line=line)
             again = code == _RESUMED or not line.startswith(("finished", "abandoned", "refused"))
             run.set_state("running" if again else "ended", line)
             self.report(f"run {name}: {line}")
         elif state == "waiting" and run.state[1] == _UNDECIDED:  # the process was ended meanwhile
             self._decide(run)
         elif state in _STARTS and not self._children and now >= self._next.get(name, now):
+            if name in self._waits:
+                self._waits.discard(name)
+                self.event("approved", run=name)
             self._next[name] = now + _AGAIN
             self._children[name] = self.process.run(run)
+            self.event("run_started", run=name, pid=self._children[name].pid)
             run.set_state("running")
 
 
-def commands(site: SiteFolder, sites: Path | None, sockets: Path | None = None) -> Process:
-    """Return the commands of a site, as its owner would type them."""
+def commands(
+    site: SiteFolder, sites: Path | None, log: Path | None = None, sockets: Path | None = None
+) -> Process:
+    """Return the commands of a site, as its owner would type them.
+
+    All runs add their events to one `log`; each has a separate one if none is named.
+    """
     engine = [] if sockets is None else ["--sockets", str(sockets)]
 
     def words(run: Run, *verb: str) -> list[str]:
@@ -269,7 +294,7 @@ def commands(site: SiteFolder, sites: Path | None, sockets: Path | None = None) 
         with open(run.folder / "output", "ab", opener=private_opener) as out:
             return subprocess.Popen(
                 [*words(run, "run"), *engine, *agreed, "--quiet",
-                 "--log", str(run.folder / "log")],
+                 "--log", str(log or run.folder / "log")],
                 stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True,
             )  # fmt: skip
 

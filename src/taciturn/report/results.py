@@ -201,7 +201,7 @@ def plan_values(plan: Plan) -> dict[str, Any]:
     return dict(strict({"format": PLAN_FORMAT, **plan.to_dict(), "digest": plan.digest}))
 
 
-def certificate_file(plan: Plan, certificate: Certificate | None = None, **about: str) -> str:
+def certificate_file(plan: Plan, certificate: Certificate | None = None, **about: object) -> str:
     """Return the certificate file of a run (docs/reference/certificate.md).
 
     `certificate`: None for that of the plan; another if the run includes an evaluation or a choice.

@@ -54,12 +54,14 @@ from taciturn_federation.agreement import (
 from taciturn_federation.coordinator import Coordinator
 from taciturn_federation.folders import SiteFolder, StudyFolder
 from taciturn_federation.hub import after_strike, hub_configuration, run_hub, server_program
-from taciturn_federation.inbox import Outcome, Party
+from taciturn_federation.inbox import Outcome, Party, Progress
 from taciturn_federation.joining import Waiting, receiving, waiting_requests
 from taciturn_federation.journal import Journal
 from taciturn_federation.keys import public_key, read_alike
 from taciturn_federation.local import EvaluationLeg, derive
 from taciturn_federation.masks import remove_stale_keys
+from taciturn_federation.metrics import Metrics
+from taciturn_federation.moving import move_site, move_study
 from taciturn_federation.reports import (
     Events,
     ProgressDisplay,
@@ -101,6 +103,10 @@ Sockets = Annotated[
     Path | None,
     typer.Option(parser=path, help="Folder of sockets, where another engine than the hub delivers.")
 ]  # fmt: skip
+MetricsFile = Annotated[
+    Path | None,
+    typer.Option("--metrics", parser=path, help="File of metrics, for Prometheus' node exporter."),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Show no progress.")]
 RowsPerPerson = Annotated[int | None, typer.Option(help="Protect persons of at most so many rows.")]
 NoAccount = Annotated[
@@ -259,6 +265,22 @@ def strike(name: StudyName, site: Annotated[str, typer.Argument(metavar="SITE", 
     )
 
 
+@study.command("move")
+def move(
+    name: StudyName,
+    hub: Annotated[str, typer.Argument(metavar="HUB", help="Its new address, host:port.")],
+    out: Out = None,
+    force: Force = False,
+    studies: Studies = None,
+) -> None:
+    """Give the hub another address: a new invitation, for the sites' `taciturn site move`."""
+    file = Path(f"{name}.invitation") if out is None else out
+    check_free(file, force=force)
+    moved = move_study(_study(name, studies), hub)
+    write_text(moved.invitation.to_json() + "\n", file)
+    say(f"Hub of {name}: {hub}. Start it there, and send every site {file} (taciturn site move)")
+
+
 @study.command("hub")
 def hub(  # noqa: PLR0913, PLR0917 - one parameter per option
     name: StudyName,
@@ -314,6 +336,7 @@ def run_study(  # noqa: PLR0913, PLR0917 - one parameter per option
     sockets: Sockets = None,
     quiet: Quiet = False,
     log: Log = None,
+    metrics: MetricsFile = None,
     studies: Studies = None,
     json: Json = False,
 ) -> None:
@@ -323,7 +346,9 @@ def run_study(  # noqa: PLR0913, PLR0917 - one parameter per option
     output, methods = Output(out, force, quiet, log, json), methods_for(signed, algorithm)
     folder, default = opened.run_folder(signed), opened.report_folder(signed)
     output.check(default)
-    with events_to(log, quiet=quiet) as events:
+    run = signed.subjects.run
+    watched = Metrics(metrics, study=signed.study, party="coordinator", run=run)
+    with events_to(log, quiet=quiet, run=run, metrics=watched) as events:
         journal, key = Journal(folder / "journal"), opened.signing_key()
         party = interruptible(
             lambda: Coordinator(signed, journal, key, methods=methods, report=events.report)
@@ -332,7 +357,7 @@ def run_study(  # noqa: PLR0913, PLR0917 - one parameter per option
         outcome = _run(party, _link(opened, sockets), events, folder / "progress.json", output)
         report = RunReport(
             signed=signed, plan=party.plan, outcome=outcome, seconds=time.monotonic() - started,
-            score=_score(party.evaluation, outcome),
+            score=_score(party.evaluation, outcome), attendance=party.attendance,
         )  # fmt: skip
         write_report(report, output, default)
 
@@ -379,6 +404,19 @@ _ACCOUNT = {
     **ACCOUNT_OPTIONS,
     "account": Option(str, "Account to charge. [default: that of the site]"),
 }
+
+
+@site.command("move")
+def move_(
+    invitation: Annotated[Path, typer.Argument(parser=path, help="The new invitation.")],
+    name: SiteName = None,
+    sites: Sites = None,
+) -> None:
+    """Connect to another address of the hub, which the coordinator signed; keys stay."""
+    invited = folders.read_invitation(invitation)
+    opened = folders.open_site(folders.find_site(invited.study, name, sites))
+    moved = move_site(opened, invited)
+    say(f"Site {moved.name} of study {invited.study} connects to {invited.hub} from its next start")
 
 
 @site.command("check")
@@ -440,7 +478,7 @@ def run_site(  # noqa: PLR0913 - one parameter per option
     agent, key = opened.take_part(signed), opened.signing_key()
     link = _link(opened, sockets)
     coordinator = public_key(opened.invitation.key)
-    with events_to(log, quiet=quiet) as events:
+    with events_to(log, quiet=quiet, run=signed.subjects.run) as events:
         with _declining(signed, agent, key, link):
             local = interruptible(
                 lambda: derive(
@@ -457,18 +495,21 @@ def run_site(  # noqa: PLR0913 - one parameter per option
             party = Site(local, journal, key, account=account, report=events.report)
         started = time.monotonic()
         outcome = _run(party, link, events, opened.progress_file(signed), output)
-        charged = None
+        charged, (number, digest) = None, journal.head
+        events("head", entries=number, digest=digest)
         if account is not None:
             charged = Charged(account.name, party.charged_as, *account.around(party.charged_as))
+            events("spent", account=account.name, left=charged.after.left_text())
         report = RunReport(
             signed=signed, plan=local.plan, outcome=outcome, seconds=time.monotonic() - started,
             score=_score(local.evaluation, outcome), agent=agent, charged=charged,
+            attendance=party.attendance,
         )  # fmt: skip
         write_report(report, output, default)
 
 
 @site.command("serve")
-def serve(
+def serve(  # noqa: PLR0913 - one parameter per option
     policy: Annotated[
         Path | None,
         typer.Argument(
@@ -480,11 +521,13 @@ def serve(
     name: SiteName = None,
     sockets: Sockets = None,
     log: Log = None,
+    metrics: MetricsFile = None,
     sites: Sites = None,
 ) -> None:
     """Stand by: receive proposals, and start those that the policy allows; Ctrl-C ends it."""
     opened = folders.open_site(folders.find_site(study, name, sites))
-    stand_by(opened, policy or opened.policy, sites, log, sockets)
+    watched = Metrics(metrics, study=study, party=opened.name)
+    stand_by(opened, policy or opened.policy, sites, log, sockets, watched)
 
 
 def stand_by(
@@ -493,12 +536,13 @@ def stand_by(
     sites: Path | None,
     log: Path | None,
     sockets: Path | None = None,
+    metrics: Metrics | None = None,
 ) -> None:
     """Run a standing site until it is interrupted; without a policy every run waits."""
     if policy != opened.policy or policy.exists():
         Policy.read(policy)  # an error is seen at once
     with ExitStack() as stack:
-        events = stack.enter_context(events_to(log, quiet=False))
+        events = stack.enter_context(events_to(log, quiet=False, metrics=metrics))
         try:
             stack.enter_context(head_lock(opened.folder / "standing", 0.0))
         except sqlite3.OperationalError:
@@ -509,9 +553,15 @@ def stand_by(
             say(line)
 
         rules = partial(Policy.read, policy)
-        party = Standing(opened, rules, commands(opened, sites, sockets), report)
+        run = commands(opened, sites, None if log is None else log.absolute(), sockets)
+        party = Standing(opened, rules, run, report, events)
         say(f"Site {opened.name} of study {opened.invitation.study} stands by; Ctrl-C ends it")
-        run_party(party, _link(opened, sockets), Watch(event=events))
+
+        def show(progress: Progress) -> None:
+            if metrics is not None:
+                metrics.show(progress, party.counts())
+
+        run_party(party, _link(opened, sockets), Watch(event=events, progress=show))
 
 
 @site.command("approve")
