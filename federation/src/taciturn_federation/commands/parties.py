@@ -276,7 +276,7 @@ def move(
     """Give the hub another address: a new invitation, for the sites' `taciturn site move`."""
     file = Path(f"{name}.invitation") if out is None else out
     check_free(file, force=force)
-    moved = move_study(_study(name, studies), hub)
+    moved = move_study(opened_study(name, studies), hub)
     write_text(moved.invitation.to_json() + "\n", file)
     say(f"Hub of {name}: {hub}. Start it there, and send every site {file} (taciturn site move)")
 
