@@ -94,10 +94,10 @@ class Metrics:
 
     def text(self, now: float) -> str:
         """Return the metrics in Prometheus' text exposition format; `now` in seconds since 1970."""
-        events = {(("event", event),): float(n) for event, n in sorted(self._events.items())}
-        found: _Samples = self._values | {
-            "updated_timestamp_seconds": {(): now},
-            "events_total": events,
+        found = dict(self._values)
+        found["updated_timestamp_seconds"] = {(): now}
+        found["events_total"] = {
+            (("event", event),): float(n) for event, n in sorted(self._events.items())
         }
         return "".join(f"{line}\n" for line in self._lines(found))
 
