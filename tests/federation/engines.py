@@ -52,7 +52,7 @@ def prepare(folder, *terms, rounds=4):
     for number, name in enumerate(NAMES):
         write_records(folder / f"{name}.csv", 60, seed=number)
         called(folder, "site", "join", "diabetes.invitation", "--name", name, "--data",
-               f"{name}.csv")  # fmt: skip
+               f"{name}.csv", "--no-account", "--out", f"{name}.request")  # fmt: skip
         called(folder, "study", "admit", "diabetes", f"{name}.request", answer="y\n")
     called(folder, "study", "propose", "diabetes", "--epsilon", "1", "--delta", "1e-4",
            "--rounds", str(rounds), *terms)  # fmt: skip
@@ -85,7 +85,7 @@ class Machine:
         for name in ("coordinator", *NAMES):
             verb = ("study", "run") if name == "coordinator" else ("site", "run", "--name", name)
             if name != "coordinator":
-                verb = (*verb, "--reproduction", SEED)
+                verb = (*verb, "--reproduction", SEED, "--no-account")
             over = ("--sockets", self.sockets(name)) if sockets else ()
             self.start(name, sys.executable, "-m", "taciturn", *verb, "diabetes.proposal",
                        "--out", f"report-{name}", "--force", "--log", f"{name}.log",

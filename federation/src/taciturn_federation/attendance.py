@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple, TypeAlias
 
@@ -49,12 +49,13 @@ class Attendance(NamedTuple):
 
 
 def note_members(
-    journal: Journal, signed: SignedProposal, turn: int, members: Collection[int]
-) -> None:
-    """Write the members of a round, as a site received them, if sites may be missing."""
+    journal: Journal, signed: SignedProposal, turn: int, members: tuple[int, ...]
+) -> tuple[int, ...]:
+    """Return the members of a round, which are written if sites may be missing."""
     if signed.may_lose:
         content = bytes(agent in members for agent in range(len(signed.participants)))
         journal.put(signed.digest, f"members.{turn}", content)
+    return members
 
 
 def attendance_in(

@@ -8,12 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from taciturn import counting, regression
 from taciturn.algorithms import COUNTS
+from taciturn.counting import counted_tables
+from taciturn.counting import lines_of as lines_of_tables
 from taciturn.engine import Plan
 from taciturn.errors import reason
 from taciturn.features import CentredRows
 from taciturn.models import Model, model_text
+from taciturn.regression import is_regression, latex_of, regression_table
+from taciturn.regression import lines_of as lines_of_coefficients
 from taciturn.report import Section, counting_sections, regression_sections
 from taciturn.training import model_of, table_model_terms
 from taciturn_federation.agreement import SignedProposal
@@ -51,29 +54,29 @@ def result_of(
     if outcome.model is None:
         return Result(done="trained one model on", title="Model", file="model.json")
     if proposal.method.name == COUNTS:
-        tables = counting.counted_tables(proposal, plan, np.asarray(outcome.model))
+        tables = counted_tables(proposal, plan, np.asarray(outcome.model))
         frame = tables.to_frame().to_csv(index=False)
         return Result(
             done="counted", title="Tables", file="counts.csv",
             texts={"counts.json": tables.to_json(), "counts.csv": frame},
-            lines=tuple(counting.lines_of(tables)), sections=counting_sections(tables),
+            lines=tuple(lines_of_tables(tables)), sections=counting_sections(tables),
         )  # fmt: skip
     texts = {"model.json": model_text(_model(signed, outcome, score))}
     model = Result(done="trained one model on", title="Model", file="model.json", texts=texts)
     # of a run that ended early the noise of the last answer is another one
-    if outcome.ending != "finished" or not regression.is_regression(proposal):
+    if outcome.ending != "finished" or not is_regression(proposal):
         return model
     try:
-        table = regression.regression_table(proposal, plan, outcome.asked)
+        table = regression_table(proposal, plan, outcome.asked)
     except Exception as error:  # whatever it is: the run was charged, and the model is released
         return replace(model, lines=(f"The table cannot be computed: {reason(error)}",))
-    lines, sections = tuple(regression.lines_of(table)), regression_sections(table)
+    lines, sections = tuple(lines_of_coefficients(table)), regression_sections(table)
     texts |= {"coefficients.json": table.to_json()}
     if table.refused is not None:
         did = "asked for a regression of"
         return replace(model, done=did, texts=texts, lines=lines, sections=sections)
     texts |= {"coefficients.csv": table.to_frame().to_csv()}
-    texts |= {"coefficients.tex": regression.latex_of(table)}
+    texts |= {"coefficients.tex": latex_of(table)}
     return Result(done="estimated a regression from", title="Table", file="coefficients.csv",
                   texts=texts, lines=lines, sections=sections)  # fmt: skip
 

@@ -575,8 +575,7 @@ class Site(inbox.RunParty):
         """Return the agents that are asked in a round; `BreachError` if they are too few."""
         bodies = self._inbox.bodies(self._exchange.inputs_of(turn))
         members = self.signed.enough(self._exchange.members(bodies), turn)
-        note_members(self._journal, self.signed, turn, members)
-        return members
+        return note_members(self._journal, self.signed, turn, members)
 
     def _pass(self, turn: int) -> None:
         """Go on without an answer: others are asked in this round."""
