@@ -408,7 +408,8 @@ def test_processes_over_tls_estimate_a_table_and_a_killed_site_answers_once(tmp_
         parties.start("coordinator", "study", "run", "diabetes.proposal", "--out", "report")
         for name in NAMES:
             parties.start(name, "site", "run", "diabetes.proposal", "--name", name,
-                          "--reproduction", "11", "--out", f"report-{name}")  # fmt: skip
+                          "--reproduction", "11", "--no-account", "--out",
+                          f"report-{name}")  # fmt: skip
         (journal,) = until(lambda: list((tmp_path / "data").rglob("sites/*/mercy/journal")))
         until(lambda: len(answered(journal)) > 1)
         parties.kill("mercy")

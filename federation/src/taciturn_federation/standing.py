@@ -35,7 +35,7 @@ State = Literal["waiting", "approved", "running", "ended"]
 # runs that one coordinator may leave undecided at a site, and seconds before a failed one is tried
 # again
 _MOST_RUNS, _AGAIN = 200, 30.0
-_UNDECIDED, _STARTS = "not decided", ("approved", "running")
+_UNDECIDED, _BY_OWNER, _STARTS = "not decided", "by its owner", ("approved", "running")
 _RESUMED = 130  # the exit code of an interrupted run, which the same command resumes
 
 
@@ -130,7 +130,7 @@ def approve(site: SiteFolder, name: str) -> Run:
     if name not in waiting:
         known = f"; there wait {', '.join(waiting)}" if waiting else ""
         raise InputError(f"no run {name!r} waits at site {site.name}{known}")
-    waiting[name].set_state("approved")
+    waiting[name].set_state("approved", _BY_OWNER)
     return waiting[name]
 
 
@@ -156,14 +156,12 @@ class Standing(Party):
     outcome: Outcome | None = None
     _runs: dict[str, Run] = field(default_factory=dict)
     _children: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
-    _waits: set[str] = field(default_factory=set)  # for their owner
     _looked: float = -1.0
     _next: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.subjects = (Subjects.of_study(self.site.invitation.study),)
         self._runs = {run.folder.name: run for run in kept_runs(self.site)}
-        self._waits = {name for name, run in self._runs.items() if run.state[0] == "waiting"}
 
     @override
     def receive(self, packet: Packet, now: float) -> list[Packet]:
@@ -235,7 +233,6 @@ class Standing(Party):
             reason = str(error)
         run.set_state("approved" if reason is None else "waiting", reason or "")
         name = run.folder.name
-        self._waits |= set() if reason is None else {name}
         self.event("decided", run=name, starts=reason is None, reason=reason or "")
         self.report(
             f"run {name} starts" if reason is None else
@@ -257,8 +254,7 @@ class Standing(Party):
         elif state == "waiting" and run.state[1] == _UNDECIDED:  # the process was ended meanwhile
             self._decide(run)
         elif state in _STARTS and not self._children and now >= self._next.get(name, now):
-            if name in self._waits:
-                self._waits.discard(name)
+            if run.state[1] == _BY_OWNER:
                 self.event("approved", run=name)
             self._next[name] = now + _AGAIN
             self._children[name] = self.process.run(run)
