@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import random
 import time
 
 import pytest
@@ -17,6 +18,7 @@ from tests.federation.hubs import (
 from tests.federation.studies import BOUNDS, key_of, write_records
 from tests.federation.test_processes import Processes, called
 
+from taciturn.errors import InputError
 from taciturn_federation import Packet, admit, join
 from taciturn_federation.agreement import JoinRequest
 from taciturn_federation.envelope import Subjects
@@ -323,3 +325,18 @@ def test_three_sites_have_a_model_after_six_commands(tmp_path):
         assert [run["status"] for run in state["runs"]] == ["released"]
     assert not list(tmp_path.glob("*.request"))
     assert "Traceback" not in "".join(parties.output(name) for name in parties.words)
+
+
+def test_a_request_of_hostile_values_is_refused_whatever_they_are():
+    draw = random.Random(0)
+    values = ("null", "1e400", "-1", '"' + "x" * 100 + '"', "[]", "{}", "NaN", '"\\ud800"',
+              "9" * 400, '"../../x"')  # fmt: skip
+    names = list(JoinRequest.model_fields)
+    texts = ["[" * 8000, '{"a":' * 1500, "1" * 8000, "{}", "null", ""]
+    texts += [
+        "{" + ",".join(f'"{name}":{draw.choice(values)}' for name in names) + "}"
+        for _ in range(500)
+    ]
+    for text in texts:
+        with pytest.raises(InputError):
+            JoinRequest.from_json(text)

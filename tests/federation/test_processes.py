@@ -1,7 +1,6 @@
 """Sites, coordinator and server as processes that are killed: `make federation`, and worse."""
 
 import contextlib
-import io
 import json
 import os
 import signal
@@ -10,15 +9,14 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from unittest import mock
 
 import numpy as np
 import pytest
+from tests.federation.engines import called, environment
 from tests.federation.hubs import free_port
 from tests.federation.leaks import leaked, needles
 from tests.federation.studies import BOUNDS, write_records
 
-from taciturn.cli.main import main
 from taciturn.kernel.records import Draw
 from taciturn.regression import regression_table
 from taciturn.tables import Source, load_table
@@ -32,26 +30,6 @@ ROOT = Path(__file__).parents[2]
 NAMES = ("mercy", "sinai")
 # the log has progress once a second, in which a quick machine runs hundreds of rounds
 ROUNDS = 2000
-
-
-def environment(folder):
-    places = {"XDG_DATA_HOME": str(folder / "data"), "TACITURN_STATE_DIR": str(folder / "state")}
-    return {**os.environ, **places}
-
-
-def called(folder, *words, answer=""):
-    """The output of a command that is run in this process, which saves its start."""
-    output = io.StringIO()
-    with (
-        contextlib.chdir(folder),
-        contextlib.redirect_stdout(output),
-        contextlib.redirect_stderr(output),
-        mock.patch.dict(os.environ, environment(folder)),
-        mock.patch.object(sys, "stdin", io.StringIO(answer)),
-    ):
-        code = main(words)
-    assert code == 0, output.getvalue()
-    return output.getvalue()
 
 
 class Processes:
